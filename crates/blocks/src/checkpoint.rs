@@ -1,0 +1,295 @@
+//! Checkpoints: one folder of safetensors files, a JSON of small values, and a manifest with the hash of each.
+//!
+//! Written into a hidden folder first and renamed, so that a killed run leaves either a whole checkpoint or none.
+//! [`newest`] refuses a damaged or foreign one by name and takes the one before it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use safetensors::tensor::{Dtype, SafeTensors, View};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::{Error, Result};
+
+/// Version of the folder's form. A checkpoint of another version is refused.
+pub const FORMAT: u32 = 1;
+
+/// Collects what a checkpoint holds. Large arrays are borrowed, not copied.
+///
+/// Tensors are named `file/name`: `weights/actor`, `optimiser/actor.m`, `replay/rows`.
+#[derive(Default)]
+pub struct Saver<'a> {
+    tensors: BTreeMap<String, Array<'a>>,
+    values: BTreeMap<String, serde_json::Value>,
+}
+
+struct Array<'a> {
+    dtype: Dtype,
+    shape: Vec<usize>,
+    bytes: Cow<'a, [u8]>,
+}
+
+impl View for &Array<'_> {
+    fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+    fn data(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&self.bytes)
+    }
+    fn data_len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+fn bytes_of(values: &[f32]) -> &[u8] {
+    // SAFETY: f32 has no padding and any alignment is fine for bytes; the length is exact.
+    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), std::mem::size_of_val(values)) }
+}
+
+impl<'a> Saver<'a> {
+    /// Adds a matrix of f32, borrowed.
+    pub fn f32s(&mut self, name: &str, values: &'a [f32], columns: usize) {
+        assert!(columns > 0 && values.len().is_multiple_of(columns), "{name}: {} by {columns}", values.len());
+        let shape = vec![values.len() / columns, columns];
+        self.insert(name, Array { dtype: Dtype::F32, shape, bytes: Cow::Borrowed(bytes_of(values)) });
+    }
+    /// Adds a vector of f64.
+    pub fn f64s(&mut self, name: &str, values: Vec<f64>) {
+        let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        self.insert(name, Array { dtype: Dtype::F64, shape: vec![values.len()], bytes: Cow::Owned(bytes) });
+    }
+    /// Adds a small value.
+    pub fn json(&mut self, name: &str, value: &impl Serialize) {
+        let value = serde_json::to_value(value).expect("plain data");
+        assert!(self.values.insert(name.into(), value).is_none(), "two values called {name}");
+    }
+    fn insert(&mut self, name: &str, array: Array<'a>) {
+        assert!(name.contains('/'), "{name}: tensors are named file/name");
+        assert!(self.tensors.insert(name.into(), array).is_none(), "two tensors called {name}");
+    }
+}
+
+/// What identifies a checkpoint, and the hash of each of its files.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// Version of the program that wrote it.
+    pub version: String,
+    /// Identity of the run: the hash of its resolved configuration. Another run's checkpoint is foreign.
+    pub run: String,
+    /// Environment steps taken.
+    pub steps: u64,
+    /// SHA-256 of each file.
+    pub files: BTreeMap<String, String>,
+}
+
+fn hash(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> Result<String> {
+    let mut file = fs::File::create(path).map_err(|e| Error::io(path, e))?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|e| Error::io(path, e))?;
+    Ok(hash(bytes))
+}
+
+/// Writes the checkpoint `folder/step-<steps>` atomically and removes all but the newest `keep`.
+pub fn write(folder: &Path, run: &str, steps: u64, saver: &Saver, keep: usize) -> Result<PathBuf> {
+    fs::create_dir_all(folder).map_err(|e| Error::io(folder, e))?;
+    let name = format!("step-{steps:012}");
+    let partial = folder.join(format!(".partial-{name}"));
+    let _ = fs::remove_dir_all(&partial);
+    fs::create_dir_all(&partial).map_err(|e| Error::io(&partial, e))?;
+    let written = write_into(&partial, run, steps, saver);
+    let done = folder.join(&name);
+    let renamed = written.and_then(|()| {
+        // The same step may be asked for twice (a signal right after a due checkpoint): the bytes are the same.
+        let _ = fs::remove_dir_all(&done);
+        fs::rename(&partial, &done).map_err(|e| Error::io(&done, e))
+    });
+    if let Err(error) = renamed {
+        let _ = fs::remove_dir_all(&partial);
+        return Err(error);
+    }
+    let all = list(folder);
+    for old in &all[..all.len().saturating_sub(keep.max(1))] {
+        let _ = fs::remove_dir_all(old);
+    }
+    Ok(done)
+}
+
+fn write_into(partial: &Path, run: &str, steps: u64, saver: &Saver) -> Result<()> {
+    let mut groups: BTreeMap<&str, Vec<(&str, &Array)>> = BTreeMap::new();
+    for (name, array) in &saver.tensors {
+        let (group, rest) = name.split_once('/').expect("checked on insertion");
+        groups.entry(group).or_default().push((rest, array));
+    }
+    let mut files = BTreeMap::new();
+    for (group, arrays) in groups {
+        let bytes = safetensors::serialize(arrays, None).map_err(|e| Error::other(format!("{group}: {e}")))?;
+        let file = format!("{group}.safetensors");
+        files.insert(file.clone(), write_file(&partial.join(&file), &bytes)?);
+    }
+    let values = serde_json::to_vec_pretty(&saver.values).expect("plain data");
+    files.insert("state.json".into(), write_file(&partial.join("state.json"), &values)?);
+    let version = env!("CARGO_PKG_VERSION").into();
+    let manifest = Manifest { format: FORMAT, version, run: run.into(), steps, files };
+    write_file(&partial.join("manifest.json"), &serde_json::to_vec_pretty(&manifest).expect("plain data"))?;
+    Ok(())
+}
+
+/// The checkpoint folders in `folder`, oldest first.
+pub fn list(folder: &Path) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok().map(|e| e.path()))
+        .filter(|path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("step-")))
+        .collect();
+    all.sort();
+    all
+}
+
+/// A checkpoint read back.
+pub struct Loader {
+    /// Where it was read from.
+    pub path: PathBuf,
+    /// Its manifest.
+    pub manifest: Manifest,
+    tensors: BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)>,
+    values: BTreeMap<String, serde_json::Value>,
+}
+
+impl Loader {
+    /// Reads and checks the checkpoint at `path`. With `run` given, it must belong to that run.
+    pub fn open(path: &Path, run: Option<&str>) -> Result<Self> {
+        let bad = |why: String| Error::Checkpoint { path: path.into(), why };
+        let read = |name: &str| fs::read(path.join(name)).map_err(|e| bad(format!("{name} cannot be read: {e}")));
+        let manifest: Manifest = serde_json::from_slice(&read("manifest.json")?)
+            .map_err(|e| bad(format!("its manifest is damaged ({e})")))?;
+        if manifest.format != FORMAT {
+            return Err(bad(format!("it has format {}, and this program reads format {FORMAT}", manifest.format)));
+        }
+        if run.is_some_and(|run| run != manifest.run) {
+            return Err(bad("it belongs to a run with another configuration".into()));
+        }
+        let mut loader = Loader { path: path.into(), manifest, tensors: BTreeMap::new(), values: BTreeMap::new() };
+        for (file, expected) in &loader.manifest.files {
+            let bytes = read(file)?;
+            if hash(&bytes) != *expected {
+                return Err(bad(format!("{file} is damaged: its hash differs from the manifest's")));
+            }
+            if file == "state.json" {
+                loader.values = serde_json::from_slice(&bytes).map_err(|e| bad(format!("{file}: {e}")))?;
+            } else if let Some(group) = file.strip_suffix(".safetensors") {
+                let tensors = SafeTensors::deserialize(&bytes).map_err(|e| bad(format!("{file}: {e}")))?;
+                for (name, view) in tensors.iter() {
+                    let array = (view.dtype(), view.shape().to_vec(), view.data().to_vec());
+                    loader.tensors.insert(format!("{group}/{name}"), array);
+                }
+            }
+        }
+        Ok(loader)
+    }
+
+    fn missing(&self, name: &str) -> Error {
+        Error::Checkpoint { path: self.path.clone(), why: format!("it has no {name}") }
+    }
+
+    /// Copies the f32 matrix called `name` into `out`, which must have its length.
+    pub fn f32s_into(&self, name: &str, out: &mut [f32]) -> Result<()> {
+        let values = self.f32s(name)?;
+        if values.len() != out.len() {
+            let why = format!("{name} has {} numbers where {} are needed", values.len(), out.len());
+            return Err(Error::Checkpoint { path: self.path.clone(), why });
+        }
+        out.copy_from_slice(&values);
+        Ok(())
+    }
+    /// The f32 matrix called `name`, flat.
+    pub fn f32s(&self, name: &str) -> Result<Vec<f32>> {
+        let (_, _, bytes) = self.tensor(name, Dtype::F32)?;
+        Ok(bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().expect("four bytes"))).collect())
+    }
+    /// The f64 vector called `name`.
+    pub fn f64s(&self, name: &str) -> Result<Vec<f64>> {
+        let (_, _, bytes) = self.tensor(name, Dtype::F64)?;
+        Ok(bytes.chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().expect("eight bytes"))).collect())
+    }
+    fn tensor(&self, name: &str, dtype: Dtype) -> Result<&(Dtype, Vec<usize>, Vec<u8>)> {
+        self.tensors.get(name).filter(|t| t.0 == dtype).ok_or_else(|| self.missing(name))
+    }
+    /// The small value called `name`.
+    pub fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T> {
+        let value = self.values.get(name).ok_or_else(|| self.missing(name))?;
+        serde_json::from_value(value.clone())
+            .map_err(|e| Error::Checkpoint { path: self.path.clone(), why: format!("{name}: {e}") })
+    }
+}
+
+/// The newest usable checkpoint in `folder`; `refused` hears of each newer one that is not.
+pub fn newest(folder: &Path, run: Option<&str>, mut refused: impl FnMut(&Error)) -> Result<Option<Loader>> {
+    for path in list(folder).iter().rev() {
+        match Loader::open(path, run) {
+            Ok(loader) => return Ok(Some(loader)),
+            Err(error) => refused(&error),
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn saver(values: &[f32]) -> Saver<'_> {
+        let mut saver = Saver::default();
+        saver.f32s("weights/w", values, 2);
+        saver.f64s("simulator/state", vec![0.1, f64::NAN]);
+        saver.json("count", &17u64);
+        saver
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_bit_for_bit_and_only_the_newest_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let values = [1.0f32, -2.5, 1e-40, f32::INFINITY];
+        for step in [10, 20, 30] {
+            write(dir.path(), "run", step, &saver(&values), 2).unwrap();
+        }
+        assert_eq!(list(dir.path()).len(), 2);
+        let loader = newest(dir.path(), Some("run"), |e| panic!("{e}")).unwrap().unwrap();
+        assert_eq!(loader.manifest.steps, 30);
+        assert_eq!(loader.f32s("weights/w").unwrap(), values);
+        assert!(loader.f64s("simulator/state").unwrap()[1].is_nan());
+        assert_eq!(loader.json::<u64>("count").unwrap(), 17);
+        assert!(loader.f32s("weights/other").is_err());
+    }
+
+    #[test]
+    fn a_truncated_or_foreign_checkpoint_is_refused_by_name_and_the_one_before_is_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let values = [1.0f32, 2.0];
+        for step in [10, 20] {
+            write(dir.path(), "run", step, &saver(&values), 3).unwrap();
+        }
+        let file = dir.path().join("step-000000000020/weights.safetensors");
+        let bytes = fs::read(&file).unwrap();
+        fs::write(&file, &bytes[..bytes.len() - 3]).unwrap();
+        let mut heard = Vec::new();
+        let loader = newest(dir.path(), Some("run"), |e| heard.push(e.to_string())).unwrap().unwrap();
+        assert_eq!(loader.manifest.steps, 10);
+        assert!(heard[0].contains("step-000000000020") && heard[0].contains("weights.safetensors"), "{heard:?}");
+        let foreign = Loader::open(&dir.path().join("step-000000000010"), Some("other")).err().unwrap();
+        assert!(foreign.to_string().contains("another configuration"));
+    }
+}

@@ -1,0 +1,12 @@
+//! What every method is built from: the environment contract, the run that counts every step, named random streams,
+//! replay, checkpoints and networks. Pure Rust; knows neither MuJoCo nor any method.
+
+pub mod checkpoint;
+pub mod env;
+pub mod error;
+pub mod record;
+pub mod rng;
+pub mod run;
+pub mod toy;
+
+pub use error::{Error, Result};

@@ -1,0 +1,86 @@
+//! Where a run's rows go. The recorder that writes files is `lab`'s run directory; the one here keeps them in memory.
+
+use crate::Result;
+use crate::checkpoint::Saver;
+use crate::env::Anomaly;
+use crate::run::Clock;
+
+/// One finished episode: a row of `episodes.csv`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EpisodeRow {
+    /// Number of the episode, from 1.
+    pub episode: u64,
+    /// Environment steps of the run when it ended.
+    pub steps: u64,
+    /// Its own steps.
+    pub length: u64,
+    /// Sum of its rewards, undiscounted.
+    pub total_reward: f64,
+    /// Whether it ended in a violation.
+    pub violation: bool,
+    /// Violations of the run so far, this one included.
+    pub cumulative_violations: u64,
+    /// Set when the simulation itself broke.
+    pub anomaly: Option<Anomaly>,
+}
+
+/// Named numbers of one moment, in the order they were added.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Metrics(pub Vec<(&'static str, f64)>);
+
+impl Metrics {
+    /// Adds one.
+    pub fn push(&mut self, name: &'static str, value: f64) {
+        self.0.push((name, value));
+    }
+    /// The value called `name`.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.0.iter().find(|(n, _)| *n == name).map(|(_, v)| *v)
+    }
+}
+
+/// What a run reports to.
+pub trait Recorder {
+    /// An episode has ended, or the budget has cut it.
+    fn episode(&mut self, row: &EpisodeRow) -> Result<()>;
+    /// Losses and other quantities of a method.
+    fn metrics(&mut self, at: Clock, metrics: &Metrics) -> Result<()>;
+    /// Whether a checkpoint should be written now.
+    fn checkpoint_due(&self, at: Clock) -> bool {
+        let _ = at;
+        false
+    }
+    /// Writes a checkpoint.
+    fn checkpoint(&mut self, at: Clock, state: &Saver) -> Result<()> {
+        let _ = (at, state);
+        Ok(())
+    }
+    /// Whether somebody asked the run to stop (a signal): it checkpoints and leaves.
+    fn stop_requested(&self) -> bool {
+        false
+    }
+    /// Called after every step, for progress displays.
+    fn step(&mut self, at: Clock) {
+        let _ = at;
+    }
+}
+
+/// Keeps everything in memory, for tests.
+#[derive(Default)]
+pub struct Memory {
+    /// All episodes.
+    pub episodes: Vec<EpisodeRow>,
+    /// All metrics.
+    pub metrics: Vec<(Clock, Metrics)>,
+}
+
+impl Recorder for Memory {
+    fn episode(&mut self, row: &EpisodeRow) -> Result<()> {
+        self.episodes.push(row.clone());
+        Ok(())
+    }
+    fn metrics(&mut self, at: Clock, metrics: &Metrics) -> Result<()> {
+        self.metrics.push((at, metrics.clone()));
+        Ok(())
+    }
+}

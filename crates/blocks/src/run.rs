@@ -1,0 +1,302 @@
+//! A run: budget, clock and record. Every environment step of every method passes through [`Run::step`], so that no
+//! method can count steps, episodes, violations or reward differently from another.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint::{Loader, Saver};
+use crate::env::{Env, Spec, Step};
+use crate::record::{EpisodeRow, Metrics, Recorder};
+use crate::rng::{Rng, RngState};
+use crate::{Error, Result};
+
+/// What has been spent and earned so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Clock {
+    /// Environment steps.
+    pub steps: u64,
+    /// Episodes that have ended, the one cut by the budget included.
+    pub episodes: u64,
+    /// Episodes that ended in a violation.
+    pub violations: u64,
+    /// Sum of all rewards, the running episode's included: the numerator of PtR (section 5.2).
+    pub reward: f64,
+}
+
+impl Clock {
+    /// Per-timestep reward, PtR.
+    pub fn ptr(&self) -> f64 {
+        self.reward / self.steps.max(1) as f64
+    }
+    /// PtR/#V × 1000, the measure of Table 1. Undefined without violations.
+    pub fn ptr_per_violation_x1000(&self) -> Option<f64> {
+        (self.violations > 0).then(|| 1000.0 * self.ptr() / self.violations as f64)
+    }
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Episode {
+    length: u64,
+    total_reward: f64,
+    over: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RunState {
+    clock: Clock,
+    episode: Episode,
+    env_rng: RngState,
+}
+
+/// One training run of one method on one robot.
+///
+/// ```text
+/// while run.next_episode()? {
+///     while !run.over() {
+///         let step = run.step(&action)?;      // counted here
+///         …
+///         run.checkpoint(|s| self.save(s))?;  // when due
+///     }
+/// }
+/// ```
+/// A method keeps all its state in itself, so the same loop continues a run restored in the middle of an episode.
+pub struct Run<'a> {
+    env: Box<dyn Env>,
+    recorder: &'a mut dyn Recorder,
+    seed: u64,
+    budget: u64,
+    env_rng: Rng,
+    clock: Clock,
+    episode: Episode,
+    resumed_inside_episode: bool,
+    stopped: bool,
+    state: Vec<f32>,
+    times: BTreeMap<&'static str, Duration>,
+}
+
+impl<'a> Run<'a> {
+    /// A run of `budget` environment steps.
+    pub fn new(env: Box<dyn Env>, seed: u64, budget: u64, recorder: &'a mut dyn Recorder) -> Self {
+        let state = vec![0.0; env.spec().obs_dim];
+        let episode = Episode { over: true, ..Episode::default() };
+        Self {
+            env,
+            recorder,
+            seed,
+            budget,
+            env_rng: Rng::stream(seed, "env"),
+            clock: Clock::default(),
+            episode,
+            resumed_inside_episode: false,
+            stopped: false,
+            state,
+            times: BTreeMap::new(),
+        }
+    }
+
+    /// The robot's fixed numbers.
+    pub fn spec(&self) -> &Spec {
+        self.env.spec()
+    }
+    /// The robot, for questions that take no step ([`Env::violates`]).
+    pub fn env(&self) -> &dyn Env {
+        &*self.env
+    }
+    /// What has been spent and earned.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+    /// Steps the run may take in all.
+    pub fn budget(&self) -> u64 {
+        self.budget
+    }
+    /// The run's seed.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+    /// The random stream called `name`, from its beginning.
+    pub fn stream(&self, name: &str) -> Rng {
+        Rng::stream(self.seed, name)
+    }
+    /// s_t, as the learners see it.
+    pub fn state(&self) -> &[f32] {
+        &self.state
+    }
+    /// Steps taken in the current episode.
+    pub fn episode_length(&self) -> u64 {
+        self.episode.length
+    }
+    /// Whether the current episode has ended, the budget is spent, or the run was asked to stop.
+    pub fn over(&self) -> bool {
+        self.episode.over || self.stopped
+    }
+    /// Whether the run was asked to stop and has written its checkpoint.
+    pub fn stopped(&self) -> bool {
+        self.stopped
+    }
+    /// Whether all steps have been taken.
+    pub fn finished(&self) -> bool {
+        self.clock.steps >= self.budget
+    }
+    /// Time spent by phase, physics among them.
+    pub fn times(&self) -> &BTreeMap<&'static str, Duration> {
+        &self.times
+    }
+    /// Adds to a phase's time.
+    pub fn add_time(&mut self, phase: &'static str, since: Instant) {
+        *self.times.entry(phase).or_default() += since.elapsed();
+    }
+
+    /// Starts the next episode (or goes on with the one a checkpoint was taken in). False when the run is done.
+    pub fn next_episode(&mut self) -> Result<bool> {
+        if self.stopped || (self.finished() && self.episode.over) {
+            return Ok(false);
+        }
+        if std::mem::take(&mut self.resumed_inside_episode) {
+            return Ok(true);
+        }
+        self.env.reset(&mut self.env_rng);
+        self.episode = Episode::default();
+        self.read_state();
+        Ok(true)
+    }
+
+    /// Plays one action and counts it. The new state is [`Run::state`].
+    pub fn step(&mut self, action: &[f32]) -> Result<Step> {
+        assert!(!self.episode.over, "step after the end of an episode");
+        if let Some(i) = action.iter().position(|a| !a.is_finite()) {
+            return Err(Error::NotFinite { what: format!("action {i}"), step: self.clock.steps });
+        }
+        let start = Instant::now();
+        let step = self.env.step(action);
+        self.add_time("physics", start);
+        self.clock.steps += 1;
+        self.clock.reward += step.reward;
+        self.episode.length += 1;
+        self.episode.total_reward += step.reward;
+        self.read_state();
+        let violation = step.cost > 0.0;
+        if step.end.is_some() || self.finished() {
+            self.episode.over = true;
+            self.clock.episodes += 1;
+            self.clock.violations += u64::from(violation);
+            self.recorder.episode(&EpisodeRow {
+                episode: self.clock.episodes,
+                steps: self.clock.steps,
+                length: self.episode.length,
+                total_reward: self.episode.total_reward,
+                violation,
+                cumulative_violations: self.clock.violations,
+                anomaly: step.anomaly,
+            })?;
+        }
+        self.recorder.step(self.clock);
+        Ok(step)
+    }
+
+    fn read_state(&mut self) {
+        for (s, o) in self.state.iter_mut().zip(self.env.obs()) {
+            *s = *o as f32;
+        }
+    }
+
+    /// Records quantities of the method at the current step.
+    pub fn record(&mut self, metrics: &Metrics) -> Result<()> {
+        self.recorder.metrics(self.clock, metrics)
+    }
+
+    /// Writes a checkpoint if one is due or a stop was asked for; in the latter case the run is over.
+    pub fn checkpoint<'s>(&mut self, save: impl FnOnce(&mut Saver<'s>)) -> Result<()> {
+        let stop = self.recorder.stop_requested();
+        if !stop && !self.recorder.checkpoint_due(self.clock) {
+            return Ok(());
+        }
+        self.checkpoint_now(save)
+    }
+
+    /// Writes a checkpoint at once.
+    pub fn checkpoint_now<'s>(&mut self, save: impl FnOnce(&mut Saver<'s>)) -> Result<()> {
+        self.stopped = self.recorder.stop_requested();
+        let mut saver = Saver::default();
+        save(&mut saver);
+        saver.json("run", &RunState { clock: self.clock, episode: self.episode.clone(), env_rng: self.env_rng.save() });
+        saver.f64s("simulator/state", self.env.save());
+        self.recorder.checkpoint(self.clock, &saver)
+    }
+
+    /// Goes back to a checkpoint. The method loads its own part.
+    pub fn load(&mut self, from: &Loader) -> Result<()> {
+        let state: RunState = from.json("run")?;
+        self.clock = state.clock;
+        self.episode = state.episode;
+        self.env_rng = Rng::load(&state.env_rng)?;
+        self.env.restore(&from.f64s("simulator/state")?)?;
+        self.resumed_inside_episode = !self.episode.over;
+        self.read_state();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Memory;
+    use crate::toy::Toy;
+
+    fn play(budget: u64, action: [f32; 2]) -> (Clock, Memory) {
+        let mut memory = Memory::default();
+        let mut run = Run::new(Box::<Toy>::default(), 5, budget, &mut memory);
+        while run.next_episode().unwrap() {
+            while !run.over() {
+                run.step(&action).unwrap();
+            }
+        }
+        (run.clock(), memory)
+    }
+
+    #[test]
+    fn every_step_episode_and_violation_is_counted_once() {
+        let (clock, memory) = play(1000, [1.0, 0.0]);
+        let rows = &memory.episodes;
+        assert_eq!(clock.steps, 1000);
+        assert_eq!(rows.iter().map(|r| r.length).sum::<u64>(), 1000);
+        assert_eq!(clock.episodes, rows.len() as u64);
+        assert_eq!(clock.violations, rows.iter().filter(|r| r.violation).count() as u64);
+        assert!(clock.violations > 5, "full throttle falls: {}", clock.violations);
+        assert!((clock.reward - rows.iter().map(|r| r.total_reward).sum::<f64>()).abs() < 1e-9);
+        assert_eq!(rows.last().unwrap().cumulative_violations, clock.violations);
+        assert_eq!(clock.ptr_per_violation_x1000(), Some(clock.reward / clock.violations as f64));
+    }
+
+    #[test]
+    fn the_episode_the_budget_cuts_is_a_row_without_violation() {
+        let (clock, memory) = play(30, [0.0, 0.0]);
+        assert_eq!((clock.steps, clock.episodes, clock.violations), (30, 1, 0));
+        assert_eq!(memory.episodes[0].length, 30);
+        assert_eq!(clock.ptr_per_violation_x1000(), None);
+    }
+
+    #[test]
+    fn a_draw_elsewhere_moves_no_start_state() {
+        let mut memory = Memory::default();
+        let mut run = Run::new(Box::<Toy>::default(), 5, 10, &mut memory);
+        run.next_episode().unwrap();
+        let start = run.state().to_vec();
+        let mut memory = Memory::default();
+        let mut run = Run::new(Box::<Toy>::default(), 5, 10, &mut memory);
+        run.stream("policy").normal();
+        run.next_episode().unwrap();
+        assert_eq!(start, run.state());
+    }
+
+    #[test]
+    fn a_nan_action_stops_the_run_and_is_named() {
+        let mut memory = Memory::default();
+        let mut run = Run::new(Box::<Toy>::default(), 5, 10, &mut memory);
+        run.next_episode().unwrap();
+        let error = run.step(&[0.0, f32::NAN]).unwrap_err().to_string();
+        assert!(error.contains("action 1"), "{error}");
+    }
+}

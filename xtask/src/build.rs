@@ -1,0 +1,56 @@
+//! Building `sskp` and finding the result, wherever Cargo puts it.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::json;
+
+/// The Cargo that runs us, so that nested builds use the same toolchain.
+pub fn cargo(root: &Path) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
+    command.current_dir(root);
+    command
+}
+
+/// Builds the command line `sskp` for release and returns its path.
+pub fn sskp(root: &Path) -> Result<PathBuf> {
+    println!("building sskp");
+    let output = cargo(root)
+        .args(["build", "--release", "--package", "cli", "--message-format", "json-render-diagnostics"])
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cargo could not be started")?;
+    ensure!(output.status.success(), "sskp could not be built: see the compiler's messages above");
+    executable(&String::from_utf8_lossy(&output.stdout)).context("cargo built no program named sskp")
+}
+
+/// Reads the program's path from Cargo's messages. Asking Cargo is right for every setting that moves the result:
+/// CARGO_TARGET_DIR, a configured target folder, or another build target.
+fn executable(messages: &str) -> Option<PathBuf> {
+    messages
+        .lines()
+        .filter_map(|message| json::text(message, "executable"))
+        .map(PathBuf::from)
+        .find(|path| path.file_stem().is_some_and(|name| name == "sskp"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_found_among_cargos_messages() {
+        let messages = concat!(
+            r#"{"reason":"compiler-artifact","target":{"name":"anyhow"},"executable":null,"fresh":true}"#,
+            "\n",
+            r#"{"reason":"compiler-artifact","target":{"name":"sskp"},"executable":"/some where/release/sskp","fresh":true}"#,
+            "\n",
+            r#"{"reason":"build-finished","success":true}"#,
+        );
+        assert_eq!(executable(messages), Some(PathBuf::from("/some where/release/sskp")));
+        assert_eq!(executable(r#"{"reason":"build-finished","success":true}"#), None);
+    }
+}

@@ -1,0 +1,151 @@
+//! `cargo xtask test`: everything that must hold before a change is accepted, cheapest first.
+//!
+//! All steps use the release profile. The tests step physics and train, which is slow without optimisation, and one
+//! profile for everything lets the steps share compiled dependencies: lints and documentation share their metadata,
+//! and tests, demonstration and benchmarks share their machine code. `cargo xtask` itself is built with the
+//! development profile, so the tests of this crate never replace the program that is running them.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::build::cargo;
+
+struct Step {
+    name: &'static str,
+    command: Command,
+}
+
+/// Runs all checks, stops at the first that fails, and ends with a summary.
+pub fn run(root: &Path) -> Result<()> {
+    let mut steps = vec![
+        step(root, "format", &["fmt", "--all", "--check"]),
+        step(root, "lints", &["clippy", "--workspace", "--all-targets", "--release", "--", "-D", "warnings"]),
+        step(root, "documentation", &["doc", "--workspace", "--no-deps", "--release"]),
+        step(root, "tests", &["test", "--workspace", "--release"]),
+    ];
+    steps[2].command.env("RUSTDOCFLAGS", "-D warnings");
+
+    // A browser is no prerequisite, so the tests that need one are ignored by default and asked for here. They are
+    // selected over the whole workspace, not by `--package`: another selection could compile dependencies anew.
+    let browser = find_browser(std::env::var_os("PATH").as_deref());
+    if browser.is_some() {
+        let arguments = ["test", "--workspace", "--release", "--test", "browser", "--", "--ignored"];
+        steps.push(step(root, "browser", &arguments));
+    }
+
+    let outcome = run_steps(steps);
+    if browser.is_none() {
+        println!("browser: not run, because no Chromium is installed (chromium, chromium-browser or google-chrome)");
+    }
+    outcome
+}
+
+fn step(root: &Path, name: &'static str, arguments: &[&str]) -> Step {
+    let mut command = cargo(root);
+    command.args(arguments);
+    Step { name, command }
+}
+
+/// Runs the steps in order and prints a line for each at the end.
+fn run_steps(steps: Vec<Step>) -> Result<()> {
+    let mut summary = Vec::new();
+    let mut failed = None;
+    for Step { name, mut command } in steps {
+        if failed.is_some() {
+            summary.push(format!("{name:<14} not run"));
+            continue;
+        }
+        let shown = shown(&command);
+        println!("\n== {name}: {shown}");
+        let start = Instant::now();
+        let status = command.status().with_context(|| format!("{shown} could not be started"))?;
+        let word = if status.success() { "passed" } else { "failed" };
+        summary.push(format!("{name:<14} {word:<8} {:>9}", seconds(start.elapsed())));
+        println!("== {name}: {word} in {}", seconds(start.elapsed()));
+        if !status.success() {
+            failed = Some((name, shown));
+        }
+    }
+    println!("\nsummary");
+    for line in summary {
+        println!("  {line}");
+    }
+    match failed {
+        None => Ok(()),
+        Some((name, shown)) => bail!("the step \"{name}\" failed; to repeat it alone: {shown}"),
+    }
+}
+
+/// The command as a person would type it.
+fn shown(command: &Command) -> String {
+    let mut words = Vec::new();
+    for (name, value) in command.get_envs() {
+        words.push(format!("{}='{}'", name.display(), value.unwrap_or_default().display()));
+    }
+    let program = Path::new(command.get_program());
+    words.push(program.file_name().unwrap_or(program.as_os_str()).display().to_string());
+    words.extend(command.get_args().map(|argument| argument.display().to_string()));
+    words.join(" ")
+}
+
+fn seconds(elapsed: Duration) -> String {
+    format!("{:.1} s", elapsed.as_secs_f64())
+}
+
+/// The name of the first Chromium on the search path.
+fn find_browser(path: Option<&OsStr>) -> Option<&'static str> {
+    let folders: Vec<_> = std::env::split_paths(path?).collect();
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    names.into_iter().find(|name| folders.iter().any(|folder| folder.join(name).is_file()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn shell(name: &'static str, script: &str) -> Step {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Step { name, command }
+    }
+
+    #[test]
+    fn a_failing_step_is_named_and_stops_the_rest() {
+        let folder = tempfile::tempdir().unwrap();
+        let mark = |name: &str| format!("touch '{}'", folder.path().join(name).display());
+        let steps = vec![shell("first", &mark("first")), shell("second", "exit 3"), shell("third", &mark("third"))];
+        let error = run_steps(steps).unwrap_err().to_string();
+        assert!(error.starts_with("the step \"second\" failed"), "{error}");
+        assert!(error.ends_with("sh -c exit 3"), "{error}");
+        assert!(folder.path().join("first").exists());
+        assert!(!folder.path().join("third").exists());
+    }
+
+    #[test]
+    fn all_steps_passing_is_success() {
+        run_steps(vec![shell("first", "true"), shell("second", "true")]).unwrap();
+    }
+
+    #[test]
+    fn a_command_is_shown_as_one_would_type_it() {
+        let mut command = Command::new("/some/where/cargo");
+        command.args(["doc", "--release"]).env("RUSTDOCFLAGS", "-D warnings");
+        assert_eq!(shown(&command), "RUSTDOCFLAGS='-D warnings' cargo doc --release");
+    }
+
+    #[test]
+    fn a_browser_is_looked_for_on_the_search_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = Some(folder.path().as_os_str());
+        assert_eq!(find_browser(path), None);
+        fs::write(folder.path().join("google-chrome"), "").unwrap();
+        assert_eq!(find_browser(path), Some("google-chrome"));
+        assert_eq!(find_browser(None), None);
+    }
+}

@@ -1,0 +1,97 @@
+//! The project's own commands, run as `cargo xtask <command>`.
+//!
+//! This crate only orchestrates: it must build before MuJoCo is there, because `setup` is what fetches MuJoCo.
+//! That is why it depends on none of the other crates.
+
+mod bench;
+mod build;
+mod check;
+mod demo;
+mod json;
+mod python;
+mod setup;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", about = "Set up, check, show and measure this project")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Fetch MuJoCo and the robots' files into vendor/ (does nothing when they are there already)
+    Setup {
+        /// Fill this folder instead of vendor/
+        #[arg(long, value_name = "FOLDER")]
+        into: Option<PathBuf>,
+    },
+    /// Run every check: format, lints, documentation, tests, and the pages in a browser where there is one
+    Test,
+    /// Build `sskp` and run its demonstration, which writes to runs/demo
+    Demo {
+        /// Further arguments for `sskp demo`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        arguments: Vec<String>,
+    },
+    /// Measure speed against other software, and keep the raw numbers under benches/runs/
+    Bench {
+        #[command(subcommand)]
+        subject: bench::Subject,
+    },
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(arguments.command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<ExitCode> {
+    let root = repository_root();
+    match command {
+        Command::Setup { into } => {
+            let vendor = into.unwrap_or_else(|| vendor_of(&root));
+            setup::run(&vendor, &setup::Sources::from_environment())?;
+        }
+        Command::Test => {
+            set_up(&root)?;
+            check::run(&root)?;
+        }
+        Command::Demo { arguments } => {
+            set_up(&root)?;
+            return demo::run(&root, &arguments);
+        }
+        Command::Bench { subject } => {
+            set_up(&root)?;
+            bench::run(&root, &subject)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Every command that builds the other crates calls this first, so that nobody has to know that `setup` exists.
+fn set_up(root: &Path) -> Result<()> {
+    setup::run(&vendor_of(root), &setup::Sources::from_environment())
+}
+
+fn vendor_of(root: &Path) -> PathBuf {
+    root.join("vendor")
+}
+
+/// The folder above this crate's own. Cargo names that at run time too, which stays right when a built tree is moved.
+fn repository_root() -> PathBuf {
+    let crate_folder = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&crate_folder).parent().expect("this crate lies inside the repository").to_path_buf()
+}
