@@ -28,16 +28,15 @@ fn start(program: &Path, root: &Path, arguments: &[String]) -> Result<ExitCode> 
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::testing::write_script;
 
     #[test]
     fn arguments_and_exit_code_pass_through() {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("sskp");
-        fs::write(&program, "#!/bin/sh\necho \"$@\" > arguments\nexit 2\n").unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        write_script(&program, "echo \"$@\" > arguments\nexit 2");
         let arguments_seen = || fs::read_to_string(folder.path().join("arguments")).unwrap();
 
         let code = start(&program, folder.path(), &["--seed".into(), "3".into()]).unwrap();

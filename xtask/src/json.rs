@@ -47,7 +47,8 @@ fn value<'a>(line: &'a str, key: &str) -> Option<&'a str> {
 mod tests {
     use super::*;
 
-    const LINE: &str = r#"{"env": "hopper", "threads":1, "steps_per_second":1.5e4,"rss":null,"path":"/a \"b\"\\c\u0041"}"#;
+    const LINE: &str =
+        r#"{"env": "hopper", "threads":1, "steps_per_second":1.5e4,"rss":null,"path":"/a \"b\"\\c\u0041"}"#;
 
     #[test]
     fn numbers_and_texts_are_read_by_key() {

@@ -10,6 +10,8 @@ mod demo;
 mod json;
 mod python;
 mod setup;
+#[cfg(test)]
+mod testing;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

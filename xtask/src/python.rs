@@ -7,9 +7,6 @@ use std::process::{Command, Output};
 
 use anyhow::{Error, Result, anyhow};
 
-/// How to name copies that are on the disk already; the way out of every problem with Python, pip or the network.
-pub const WAY_OUT: &str = "or name existing copies with SSKP_MUJOCO_DIR and SSKP_ASSETS_DIR (see docs/setup.md)";
-
 /// A Python interpreter, by name or by path.
 pub struct Python {
     program: OsString,
@@ -59,7 +56,8 @@ impl Python {
 
     fn missing(&self) -> Error {
         anyhow!(
-            "{} was not found: install Python 3 with pip (on Debian or Ubuntu: apt install python3 python3-pip), {WAY_OUT}",
+            "{} was not found: install Python 3 with pip (on Debian or Ubuntu: apt install python3 python3-pip) and \
+             run the command again",
             self.program.display()
         )
     }
@@ -99,36 +97,37 @@ const NETWORK_SIGNS: [&str; 10] = [
 
 /// Turns what a failed Python or pip wrote to stderr into one sentence that says what to do.
 fn explain(stderr: &str, purpose: &str) -> Error {
-    let has = |sign: &&str| stderr.contains(*sign);
     if stderr.contains("No module named pip") {
         return anyhow!(
-            "python3 has no pip: install it (on Debian or Ubuntu: apt install python3-pip; elsewhere: python3 -m ensurepip), {WAY_OUT}"
+            "python3 has no pip: install it (on Debian or Ubuntu: apt install python3-pip; elsewhere: python3 -m ensurepip) and \
+             run the command again"
         );
     }
     if stderr.contains("ensurepip is not") || stderr.contains("No module named venv") {
         return anyhow!(
-            "python3 cannot make virtual environments: install the missing part (on Debian or Ubuntu: apt install python3-venv)"
+            "python3 cannot make virtual environments: install the missing part (on Debian or Ubuntu: apt install python3-venv) \
+             and run the command again"
         );
     }
     if stderr.contains("No space left on device") || stderr.contains("Disk quota exceeded") {
         return anyhow!("the disk is full: Python could not {purpose}; free some space and run the command again");
     }
-    if NETWORK_SIGNS.iter().any(|sign| has(&sign)) {
+    if NETWORK_SIGNS.iter().any(|sign| stderr.contains(sign)) {
         return anyhow!(
             "the Python package index cannot be reached: Python could not {purpose}; check the network, proxy and pip's settings \
-             (python3 -m pip config list) and run the command again, {WAY_OUT}"
+             (python3 -m pip config list) and run the command again"
         );
     }
     if stderr.contains("No matching distribution found") {
         return NoSuchWheel(format!(
             "the Python package index that pip uses has no fitting wheel: Python could not {purpose}; check pip's settings \
-             (python3 -m pip config list), {WAY_OUT}"
+             (python3 -m pip config list) and run the command again"
         ))
         .into();
     }
     // The last line of a traceback or of pip's report is the one that names the reason.
     let reason = stderr.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("it gave no reason");
-    anyhow!("Python could not {purpose}: {reason}")
+    anyhow!("Python could not {purpose} ({reason}): correct this and run the command again")
 }
 
 #[cfg(test)]
@@ -143,14 +142,18 @@ mod tests {
     fn each_failure_of_pip_says_what_to_do() {
         assert!(sentence("/usr/bin/python3: No module named pip").contains("apt install python3-pip"));
         assert!(sentence("OSError: [Errno 28] No space left on device: '/x'").starts_with("the disk is full"));
-        assert!(sentence("The virtual environment was not created because ensurepip is not available").contains("python3-venv"));
+        assert!(
+            sentence("The virtual environment was not created because ensurepip is not available")
+                .contains("python3-venv")
+        );
         let refused = "WARNING: Retrying after connection broken by 'NewConnectionError(Connection refused)'\n\
                        ERROR: Could not find a version (from versions: none)\nERROR: No matching distribution found for x";
         assert!(sentence(refused).starts_with("the Python package index cannot be reached"));
-        let ignored = "ERROR: Could not find a version (from versions: none)\nERROR: No matching distribution found for x";
+        let ignored =
+            "ERROR: Could not find a version (from versions: none)\nERROR: No matching distribution found for x";
         assert!(sentence(ignored).starts_with("the Python package index cannot be reached"));
-        assert!(sentence("Traceback:\n  File x\nValueError: odd\n\n").ends_with("ValueError: odd"));
-        assert!(sentence("").ends_with("it gave no reason"));
+        assert!(sentence("Traceback:\n  File x\nValueError: odd\n\n").contains("(ValueError: odd)"));
+        assert!(sentence("").contains("(it gave no reason)"));
     }
 
     #[test]

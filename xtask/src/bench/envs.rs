@@ -2,6 +2,10 @@
 //!
 //! Machines are shared and clocks drift, so the two sides take turns within each repeat, ratios are taken between
 //! neighbours in time, and the median over repeats is what counts.
+//!
+//! Random actions cost time, too. Ours are drawn step by step within the measured time. Gymnasium is measured twice:
+//! with `action_space.sample()`, the way its users draw actions, which the aims refer to; and with actions drawn a
+//! block at a time by NumPy, which takes that cost away almost entirely and is therefore shown beside it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,7 +39,8 @@ const THREADS_AIM: f64 = 1.8;
 const MEMORY_AIM_KIB: f64 = 2048.0;
 
 /// What the virtual environment holds. The stamp in it repeats this, so that a change here makes a new one.
-const REQUIREMENTS: [&str; 3] = ["mujoco==3.17.0", "gymnasium==1.4.0", "numpy"];
+/// Gymnasium's own extra names what its MuJoCo environments import, whether or not anything is drawn.
+const REQUIREMENTS: [&str; 3] = ["mujoco==3.17.0", "gymnasium[mujoco]==1.4.0", "numpy"];
 
 #[derive(Args)]
 pub struct Options {
@@ -64,8 +69,13 @@ struct Row {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Side {
-    Ours { threads: u32 },
+    Ours {
+        threads: u32,
+    },
+    /// Actions by `action_space.sample()`.
     Gymnasium,
+    /// Actions drawn a block at a time.
+    GymnasiumBlock,
 }
 
 impl Side {
@@ -73,13 +83,14 @@ impl Side {
         match self {
             Side::Ours { .. } => "sskp",
             Side::Gymnasium => "gymnasium",
+            Side::GymnasiumBlock => "gymnasium-block",
         }
     }
 
     fn threads(self) -> u32 {
         match self {
             Side::Ours { threads } => threads,
-            Side::Gymnasium => 1,
+            Side::Gymnasium | Side::GymnasiumBlock => 1,
         }
     }
 }
@@ -94,7 +105,7 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
     let sskp = build::sskp(root)?;
 
     let time = record::now();
-    let mut sides = vec![ONE, Side::Gymnasium];
+    let mut sides = vec![Side::GymnasiumBlock, ONE, Side::Gymnasium];
     if record::cores() >= 2 {
         sides.push(TWO);
     } else {
@@ -116,10 +127,11 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
                         command.args(["bench-envs", "--json", "--threads", &threads.to_string()]);
                         command
                     }
-                    Side::Gymnasium => {
+                    Side::Gymnasium | Side::GymnasiumBlock => {
+                        let actions = if side == Side::Gymnasium { "sample" } else { "block" };
                         let mut command = Command::new(&python);
                         // Not in the repository: MuJoCo may write a log file where it runs.
-                        command.current_dir(root.join("vendor/venv-envs")).arg(&script);
+                        command.current_dir(root.join("vendor/venv-envs")).arg(&script).args(["--actions", actions]);
                         command
                     }
                 };
@@ -169,6 +181,8 @@ fn virtual_environment(folder: &Path, python: &Python) -> Result<PathBuf> {
     let mut install = inside.pip(&temporary);
     install.args(["install", "--only-binary", ":all:"]).args(REQUIREMENTS);
     inside.run(&mut install, "install Gymnasium for the comparison")?;
+    // Best effort: an empty left-over folder does no harm.
+    let _ = fs::remove_dir_all(&temporary);
     fs::write(&stamp, wanted).with_context(|| format!("{} cannot be written", stamp.display()))?;
     Ok(interpreter)
 }
@@ -202,7 +216,7 @@ fn row(repeat: u32, robot: &'static str, side: Side, line: &str) -> Result<Row> 
         steps_per_second: json::number(line, "steps_per_second")?,
         rss_per_env_kib: match side {
             Side::Ours { .. } => Some(json::number(line, "rss_per_env_kib")?),
-            Side::Gymnasium => None,
+            Side::Gymnasium | Side::GymnasiumBlock => None,
         },
     })
 }
@@ -236,8 +250,10 @@ struct Summary {
     one: f64,
     two: Option<f64>,
     gymnasium: f64,
+    block: f64,
     /// Medians of the ratios within each repeat.
     against_gymnasium: f64,
+    against_block: f64,
     two_against_one: Option<f64>,
     /// The largest seen.
     memory_kib: f64,
@@ -250,18 +266,22 @@ impl Summary {
             of_side.map(|row| row.steps_per_second).collect()
         };
         // Both lists are in the order of the repeats.
-        let ratio = |above: &[f64], below: &[f64]| record::median(above.iter().zip(below).map(|(a, b)| a / b).collect());
-        let (one, two, gymnasium) = (speeds(ONE), speeds(TWO), speeds(Side::Gymnasium));
+        let ratio =
+            |above: &[f64], below: &[f64]| record::median(above.iter().zip(below).map(|(a, b)| a / b).collect());
+        let (one, two) = (speeds(ONE), speeds(TWO));
+        let (gymnasium, block) = (speeds(Side::Gymnasium), speeds(Side::GymnasiumBlock));
         let memory = rows.iter().filter(|row| row.robot == robot.name).filter_map(|row| row.rss_per_env_kib);
         Summary {
             robot: robot.name,
             aim: robot.aim,
             against_gymnasium: ratio(&one, &gymnasium),
+            against_block: ratio(&one, &block),
             two_against_one: (!two.is_empty()).then(|| ratio(&two, &one)),
             memory_kib: memory.fold(0.0, f64::max),
             one: record::median(one),
             two: (!two.is_empty()).then(|| record::median(two)),
             gymnasium: record::median(gymnasium),
+            block: record::median(block),
         }
     }
 
@@ -278,7 +298,10 @@ impl Summary {
             ),
         ];
         if let Some(ratio) = self.two_against_one {
-            aims.push((format!("{} two threads {ratio:.2}x one (aim {THREADS_AIM}x)", self.robot), ratio >= THREADS_AIM));
+            aims.push((
+                format!("{} two threads {ratio:.2}x one (aim {THREADS_AIM}x)", self.robot),
+                ratio >= THREADS_AIM,
+            ));
         }
         aims
     }
@@ -286,24 +309,36 @@ impl Summary {
 
 /// The medians as a Markdown table, which reads well in a terminal, too.
 fn table(summaries: &[Summary]) -> String {
-    let mut lines = vec![
-        "| robot    | 1 thread | 2 threads | Gymnasium | 1 thread / Gymnasium | 2 threads / 1 | KiB per env |".to_owned(),
-        "|----------|---------:|----------:|----------:|---------------------:|--------------:|------------:|".to_owned(),
+    let or_dash = |value: Option<f64>, digits: usize| value.map_or("-".to_owned(), |value| format!("{value:.digits$}"));
+    let mut rows = vec![
+        ["robot", "1 thread", "2 threads", "gym", "gym, block", "1 / gym", "1 / gym, block", "2 / 1", "KiB per env"]
+            .map(str::to_owned),
     ];
-    for summary in summaries {
-        let or_dash = |value: Option<f64>, digits: usize| value.map_or("-".to_owned(), |value| format!("{value:.digits$}"));
-        lines.push(format!(
-            "| {:<8} | {:>8.0} | {:>9} | {:>9.0} | {:>20.2} | {:>13} | {:>11.0} |",
-            summary.robot,
-            summary.one,
+    rows.extend(summaries.iter().map(|summary| {
+        [
+            summary.robot.to_owned(),
+            format!("{:.0}", summary.one),
             or_dash(summary.two, 0),
-            summary.gymnasium,
-            summary.against_gymnasium,
+            format!("{:.0}", summary.gymnasium),
+            format!("{:.0}", summary.block),
+            format!("{:.2}", summary.against_gymnasium),
+            format!("{:.2}", summary.against_block),
             or_dash(summary.two_against_one, 2),
-            summary.memory_kib
-        ));
+            format!("{:.0}", summary.memory_kib),
+        ]
+    }));
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let widths: [usize; 9] = std::array::from_fn(width);
+    let mut text = String::new();
+    for (number, row) in rows.iter().enumerate() {
+        let cells: Vec<String> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
+        text += &format!("| {} |\n", cells.join(" | "));
+        if number == 0 {
+            let rules = widths.map(|width| "-".repeat(width + 1) + ":");
+            text += &format!("|{}|\n", rules.join("|"));
+        }
     }
-    lines.join("\n")
+    text.trim_end().to_owned()
 }
 
 /// One line when all aims are met; otherwise each aim that was missed.
@@ -323,8 +358,10 @@ fn section(summaries: &[Summary], options: &Options, time: &str, commit: &str, v
          Control steps per second under random actions, resets included. `envs.csv` has the raw rows of this and earlier\n\
          runs of the day. The table has, for the last run, medians of steps per second, medians of the ratios within each\n\
          repeat, and the largest memory seen.\n\n\
-         - ours: MuJoCo 3.17.0, {}\n\
-         - theirs: {versions}, one process\n\n\
+         - 1 thread, 2 threads: ours; actions are drawn step by step\n\
+         - gym: one process of Gymnasium; actions by `action_space.sample()`, as its users draw them; the aims refer to this\n\
+         - gym, block: the same with actions drawn by NumPy a block at a time, which costs almost nothing\n\n\
+         Versions: ours MuJoCo 3.17.0, {}; theirs {versions}.\n\n\
          {}\n\n{}\n",
         options.repeats,
         options.seconds,
@@ -339,7 +376,7 @@ mod tests {
     use super::*;
 
     fn measured(repeat: u32, side: Side, speed: f64) -> Row {
-        let rss_per_env_kib = (side != Side::Gymnasium).then_some(200.0 + f64::from(repeat));
+        let rss_per_env_kib = matches!(side, Side::Ours { .. }).then_some(200.0 + f64::from(repeat));
         Row { repeat, robot: "hopper", side, steps: speed, seconds: 1.0, steps_per_second: speed, rss_per_env_kib }
     }
 
@@ -347,13 +384,17 @@ mod tests {
     fn ratios_are_taken_within_a_repeat() {
         // The machine is twice as slow in the second repeat: the ratios 3, 3, 2 do not notice.
         let mut rows = Vec::new();
-        for (repeat, one, two, gymnasium) in [(1, 300.0, 570.0, 100.0), (2, 150.0, 285.0, 50.0), (3, 300.0, 300.0, 150.0)] {
+        for (repeat, one, two, gymnasium) in
+            [(1, 300.0, 570.0, 100.0), (2, 150.0, 285.0, 50.0), (3, 300.0, 300.0, 150.0)]
+        {
             rows.push(measured(repeat, ONE, one));
             rows.push(measured(repeat, Side::Gymnasium, gymnasium));
+            rows.push(measured(repeat, Side::GymnasiumBlock, 2.0 * gymnasium));
             rows.push(measured(repeat, TWO, two));
         }
         let summary = Summary::of(&ROBOTS[0], &rows);
         assert_eq!(summary.against_gymnasium, 3.0);
+        assert_eq!(summary.against_block, 1.5);
         assert_eq!(summary.two_against_one, Some(1.9));
         assert_eq!((summary.one, summary.gymnasium), (300.0, 100.0));
         assert_eq!(summary.memory_kib, 203.0);
@@ -362,7 +403,8 @@ mod tests {
 
     #[test]
     fn a_missed_aim_is_named() {
-        let rows = [measured(1, ONE, 200.0), measured(1, Side::Gymnasium, 100.0)];
+        let sides = [(ONE, 200.0), (Side::Gymnasium, 100.0), (Side::GymnasiumBlock, 150.0)];
+        let rows = sides.map(|(side, speed)| measured(1, side, speed));
         let summary = Summary::of(&ROBOTS[0], &rows);
         assert_eq!(summary.two_against_one, None);
         let text = verdict(&[summary]);
@@ -371,7 +413,8 @@ mod tests {
 
     #[test]
     fn a_row_is_read_and_written() {
-        let line = r#"{"env":"ant","threads":2,"steps":1000,"seconds":0.5,"steps_per_second":2000.0,"rss_per_env_kib":201.5}"#;
+        let line =
+            r#"{"env":"ant","threads":2,"steps":1000,"seconds":0.5,"steps_per_second":2000.0,"rss_per_env_kib":201.5}"#;
         let row = row(1, "ant", TWO, line).unwrap();
         assert_eq!(csv(&row, "T", "c"), "T,c,1,ant,sskp,2,1000,0.5000,2000.0,201.5");
         assert_eq!(HEADER.split(',').count(), 10);

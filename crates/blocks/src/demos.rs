@@ -1,0 +1,303 @@
+//! D_d, the demonstrations of section 4.1: trajectories of (s, a, c), with the rewards that CPQ needs besides.
+//!
+//! All numbers are `f32` in flat arrays, so that a set of 1e5 steps is a few allocations. Files are `lab`'s business.
+
+use crate::env::End;
+use crate::{Error, Result};
+
+/// How a recorded trajectory ended. Sets of other people know more endings than our robots do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Terminated by a violation: the last step has a cost.
+    Violation,
+    /// The time limit was reached.
+    Truncated,
+    /// Terminated without a cost (a goal, or a set that does not know costs).
+    Terminated,
+    /// The recording stops in the middle of an episode, or the file does not say.
+    Cut,
+}
+
+impl Ending {
+    /// Whether a value function may look past this end: only what the robot itself ended is final.
+    pub fn bootstraps(self) -> bool {
+        matches!(self, Ending::Truncated | Ending::Cut)
+    }
+    /// The word used in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Ending::Violation => "violation",
+            Ending::Truncated => "truncated",
+            Ending::Terminated => "terminated",
+            Ending::Cut => "cut",
+        }
+    }
+}
+
+impl From<End> for Ending {
+    fn from(end: End) -> Self {
+        match end {
+            End::Violation => Ending::Violation,
+            End::Truncated => Ending::Truncated,
+        }
+    }
+}
+
+/// One episode of T steps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trajectory {
+    /// s_0 … s_T, (T + 1) × obs_dim numbers.
+    pub observations: Vec<f32>,
+    /// a_0 … a_{T−1}, T × action_dim numbers in `[-1, 1]`.
+    pub actions: Vec<f32>,
+    /// r_0 … r_{T−1}.
+    pub rewards: Vec<f32>,
+    /// c_0 … c_{T−1}: what step t cost, so the state it led to is s_{t+1}.
+    pub costs: Vec<f32>,
+    /// How it ended.
+    pub end: Ending,
+}
+
+impl Trajectory {
+    /// T.
+    pub fn steps(&self) -> usize {
+        self.rewards.len()
+    }
+    /// Undiscounted sum of rewards.
+    pub fn total_reward(&self) -> f64 {
+        self.rewards.iter().map(|r| f64::from(*r)).sum()
+    }
+    /// Whether any step has a cost.
+    pub fn violates(&self) -> bool {
+        self.costs.iter().any(|c| *c > 0.0)
+    }
+
+    /// What is wrong with the arrays, with the field's name first: lengths that do not fit, numbers that are not finite.
+    pub fn defect(&self, obs_dim: usize, action_dim: usize) -> Option<String> {
+        let steps = self.steps();
+        if steps == 0 {
+            return Some("rewards: there is no step".into());
+        }
+        let lengths = [
+            ("observations", self.observations.len(), (steps + 1) * obs_dim),
+            ("actions", self.actions.len(), steps * action_dim),
+            ("costs", self.costs.len(), steps),
+        ];
+        for (field, got, needed) in lengths {
+            if got != needed {
+                return Some(format!("{field}: {steps} steps need {needed} numbers, there are {got}"));
+            }
+        }
+        let arrays = [
+            ("observations", &self.observations, obs_dim),
+            ("actions", &self.actions, action_dim),
+            ("rewards", &self.rewards, 1),
+            ("costs", &self.costs, 1),
+        ];
+        for (field, numbers, width) in arrays {
+            if let Some(i) = numbers.iter().position(|x| !x.is_finite()) {
+                return Some(format!("{field}: {} in row {}, column {}", numbers[i], i / width, i % width));
+            }
+        }
+        None
+    }
+}
+
+/// Demonstrations of one robot.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Demonstrations {
+    /// The robot's registry name; empty when nobody said which robot it was.
+    pub env: String,
+    /// Length of an observation.
+    pub obs_dim: usize,
+    /// Length of an action.
+    pub action_dim: usize,
+    trajectories: Vec<Trajectory>,
+}
+
+impl Demonstrations {
+    /// An empty set.
+    pub fn new(env: impl Into<String>, obs_dim: usize, action_dim: usize) -> Self {
+        assert!(obs_dim > 0 && action_dim > 0, "a robot without observations or actions: {obs_dim}, {action_dim}");
+        Self { env: env.into(), obs_dim, action_dim, trajectories: Vec::new() }
+    }
+
+    /// Adds an episode. One whose arrays do not fit each other, or hold a number that is not finite, is refused.
+    pub fn push(&mut self, trajectory: Trajectory) -> Result<()> {
+        if let Some(defect) = trajectory.defect(self.obs_dim, self.action_dim) {
+            return Err(Error::other(format!("episode {}: {defect}", self.trajectories.len())));
+        }
+        self.trajectories.push(trajectory);
+        Ok(())
+    }
+
+    /// The episodes.
+    pub fn trajectories(&self) -> &[Trajectory] {
+        &self.trajectories
+    }
+    /// Steps of all episodes.
+    pub fn steps(&self) -> usize {
+        self.trajectories.iter().map(Trajectory::steps).sum()
+    }
+    /// Episodes with a violation.
+    pub fn violations(&self) -> usize {
+        self.trajectories.iter().filter(|t| t.violates()).count()
+    }
+
+    /// s_t of an episode; t may be T.
+    pub fn state(&self, episode: usize, t: usize) -> &[f32] {
+        &self.trajectories[episode].observations[t * self.obs_dim..][..self.obs_dim]
+    }
+    /// a_t … a_{t+count−1} of an episode, one after the other.
+    pub fn actions(&self, episode: usize, t: usize, count: usize) -> &[f32] {
+        &self.trajectories[episode].actions[t * self.action_dim..][..count * self.action_dim]
+    }
+
+    /// Where `horizon` consecutive actions begin: (episode, t) with t + H ≤ T. For those who sample windows at random.
+    pub fn window_starts(&self, horizon: usize) -> impl Iterator<Item = (usize, usize)> {
+        assert!(horizon > 0, "a window has at least one action");
+        let starts = move |(i, t): (usize, &Trajectory)| (0..(t.steps() + 1).saturating_sub(horizon)).map(move |s| (i, s));
+        self.trajectories.iter().enumerate().flat_map(starts)
+    }
+
+    /// Every (s_t, a_t … a_{t+H−1}) of section 4.1, within one episode: what the skill model learns from.
+    pub fn windows(&self, horizon: usize) -> impl Iterator<Item = (&[f32], &[f32])> {
+        self.window_starts(horizon).map(move |(i, t)| (self.state(i, t), self.actions(i, t, horizon)))
+    }
+
+    /// Every s_t with a step after it, and whether a violation happens within steps t … t+H−1: the offline labels of
+    /// the risk predictor. The last states of an episode have fewer than H steps ahead and are kept.
+    pub fn states_with_violation_ahead(&self, horizon: usize) -> impl Iterator<Item = (&[f32], bool)> {
+        assert!(horizon > 0, "a horizon of no step sees nothing");
+        self.trajectories.iter().enumerate().flat_map(move |(i, trajectory)| {
+            let steps = trajectory.steps();
+            (0..steps).map(move |t| {
+                let ahead = &trajectory.costs[t..steps.min(t + horizon)];
+                (self.state(i, t), ahead.iter().any(|c| *c > 0.0))
+            })
+        })
+    }
+
+    /// Mean and standard deviation (population) of every entry of an observation, over all states.
+    pub fn mean_std(&self) -> (Vec<f32>, Vec<f32>) {
+        let rows = || self.trajectories.iter().flat_map(|t| t.observations.chunks_exact(self.obs_dim));
+        let n = rows().count().max(1) as f64;
+        let mut mean = vec![0.0; self.obs_dim];
+        for row in rows() {
+            for (m, x) in mean.iter_mut().zip(row) {
+                *m += f64::from(*x) / n;
+            }
+        }
+        // Second pass over the differences: E[x²] − E[x]² would lose everything for an entry far from zero.
+        let mut variance = vec![0.0; self.obs_dim];
+        for row in rows() {
+            for ((v, x), m) in variance.iter_mut().zip(row).zip(&mean) {
+                *v += (f64::from(*x) - m).powi(2) / n;
+            }
+        }
+        (mean.iter().map(|m| *m as f32).collect(), variance.iter().map(|v| v.sqrt() as f32).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An episode whose state s_t is (10·episode + t, −t) and whose action a_t is t / 10.
+    fn episode(number: usize, steps: usize, end: Ending) -> Trajectory {
+        let mut costs = vec![0.0; steps];
+        if end == Ending::Violation {
+            costs[steps - 1] = 1.0;
+        }
+        Trajectory {
+            observations: (0..=steps).flat_map(|t| [(10 * number + t) as f32, -(t as f32)]).collect(),
+            actions: (0..steps).map(|t| t as f32 / 10.0).collect(),
+            rewards: vec![2.0; steps],
+            costs,
+            end,
+        }
+    }
+
+    fn three() -> Demonstrations {
+        let mut demos = Demonstrations::new("toy", 2, 1);
+        demos.push(episode(0, 4, Ending::Violation)).unwrap();
+        demos.push(episode(1, 2, Ending::Truncated)).unwrap();
+        demos.push(episode(2, 3, Ending::Truncated)).unwrap();
+        demos
+    }
+
+    #[test]
+    fn steps_violations_and_returns_by_hand() {
+        let demos = three();
+        assert_eq!((demos.steps(), demos.violations(), demos.trajectories().len()), (9, 1, 3));
+        assert_eq!(demos.trajectories()[0].total_reward(), 8.0);
+        assert_eq!(demos.state(2, 3), [23.0, -3.0]);
+        assert!(!Ending::Violation.bootstraps() && Ending::Truncated.bootstraps());
+    }
+
+    #[test]
+    fn windows_stay_inside_their_episode() {
+        let demos = three();
+        // H = 3: t = 0, 1 of the first episode (4 steps), none of the second (2), t = 0 of the third (3).
+        let windows: Vec<_> = demos.windows(3).collect();
+        assert_eq!(
+            windows,
+            [
+                (&[0.0, 0.0][..], &[0.0, 0.1, 0.2][..]),
+                (&[1.0, -1.0][..], &[0.1, 0.2, 0.3][..]),
+                (&[20.0, 0.0][..], &[0.0, 0.1, 0.2][..]),
+            ]
+        );
+        assert_eq!(demos.window_starts(1).count(), 9);
+        assert_eq!(demos.window_starts(5).count(), 0);
+    }
+
+    #[test]
+    fn a_state_is_positive_when_the_violation_is_within_the_horizon() {
+        let demos = three();
+        // The violation is step 3 of the first episode. With H = 2 the states before steps 2 and 3 see it.
+        let labels: Vec<_> = demos.states_with_violation_ahead(2).map(|(s, v)| (s[0], v)).collect();
+        let expected = [
+            (0.0, false),
+            (1.0, false),
+            (2.0, true),
+            (3.0, true),
+            (10.0, false),
+            (11.0, false),
+            (20.0, false),
+            (21.0, false),
+            (22.0, false),
+        ];
+        assert_eq!(labels, expected);
+        // At most H positives per violating episode, fewer when the episode is shorter than H.
+        assert_eq!(demos.states_with_violation_ahead(10).filter(|(_, v)| *v).count(), 4);
+        assert_eq!(demos.states_with_violation_ahead(1).filter(|(_, v)| *v).count(), 1);
+    }
+
+    #[test]
+    fn mean_and_deviation_by_hand() {
+        let mut demos = Demonstrations::new("toy", 2, 1);
+        // s = (0, 0), (1, −1), (2, −2): mean ±1, population variance 2/3.
+        demos.push(episode(0, 2, Ending::Truncated)).unwrap();
+        let (mean, std) = demos.mean_std();
+        assert_eq!(mean, [1.0, -1.0]);
+        assert!(std.iter().all(|s| (s - (2.0_f32 / 3.0).sqrt()).abs() < 1e-6), "{std:?}");
+    }
+
+    #[test]
+    fn an_episode_that_does_not_fit_is_refused_with_its_field() {
+        let mut demos = three();
+        let refused = |demos: &mut Demonstrations, break_it: fn(&mut Trajectory)| {
+            let mut bad = episode(0, 4, Ending::Violation);
+            break_it(&mut bad);
+            demos.push(bad).unwrap_err().to_string()
+        };
+        let short = refused(&mut demos, |t| t.observations.truncate(8));
+        assert_eq!(short, "episode 3: observations: 4 steps need 10 numbers, there are 8");
+        let nan = refused(&mut demos, |t| t.observations[3] = f32::NAN);
+        assert_eq!(nan, "episode 3: observations: NaN in row 1, column 1");
+        assert!(refused(&mut demos, |t| t.rewards.clear()).contains("no step"));
+        assert!(refused(&mut demos, |t| drop(t.costs.pop())).contains("costs"));
+        assert_eq!(demos.trajectories().len(), 3);
+    }
+}

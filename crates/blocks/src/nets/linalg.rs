@@ -1,0 +1,78 @@
+//! Matrix products of row-major matrices, on one thread. The only place that knows the `gemm` crate.
+
+fn product(
+    (m, k, n): (usize, usize, usize),
+    out: &mut [f32],
+    a: (&[f32], usize, usize), // values, row stride, column stride
+    b: (&[f32], usize, usize),
+    add: bool,
+) {
+    assert!(out.len() >= m * n && a.0.len() >= m * k && b.0.len() >= k * n, "matrix sizes {m}x{k}x{n}");
+    // SAFETY: the three slices hold m·n, m·k and k·n values (checked above), and the strides address exactly those.
+    unsafe {
+        gemm::gemm(
+            m,
+            n,
+            k,
+            out.as_mut_ptr(),
+            1,
+            n as isize,
+            add,
+            a.0.as_ptr(),
+            a.2 as isize,
+            a.1 as isize,
+            b.0.as_ptr(),
+            b.2 as isize,
+            b.1 as isize,
+            1.0,
+            1.0,
+            false,
+            false,
+            false,
+            gemm::Parallelism::None,
+        );
+    }
+}
+
+/// `out[m,n] = a[m,k]·b[k,n]`.
+pub fn ab(out: &mut [f32], a: &[f32], b: &[f32], m: usize, k: usize, n: usize) {
+    product((m, k, n), out, (a, k, 1), (b, n, 1), false);
+}
+
+/// `out[m,n] += a[m,k]·b[k,n]`.
+pub fn add_ab(out: &mut [f32], a: &[f32], b: &[f32], m: usize, k: usize, n: usize) {
+    product((m, k, n), out, (a, k, 1), (b, n, 1), true);
+}
+
+/// `out[m,n] = a[m,k]·b[n,k]ᵀ`.
+pub fn abt(out: &mut [f32], a: &[f32], b: &[f32], m: usize, k: usize, n: usize) {
+    product((m, k, n), out, (a, k, 1), (b, 1, k), false);
+}
+
+/// `out[m,n] += a[k,m]ᵀ·b[k,n]`.
+pub fn add_atb(out: &mut [f32], a: &[f32], b: &[f32], m: usize, k: usize, n: usize) {
+    product((m, k, n), out, (a, 1, m), (b, n, 1), true);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_agree_with_pencil_and_paper() {
+        let a = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]; // 2x3
+        let b = [1.0, 0.0, -1.0, 2.0, 0.5, 1.0]; // 3x2
+        let mut out = [9.0; 4];
+        ab(&mut out, &a, &b, 2, 3, 2);
+        assert_eq!(out, [0.5, 7.0, 2.0, 16.0]);
+        add_ab(&mut out, &a, &b, 2, 3, 2);
+        assert_eq!(out, [1.0, 14.0, 4.0, 32.0]);
+        // a·cᵀ with c = bᵀ stored as 2x3
+        abt(&mut out, &a, &[1.0, -1.0, 0.5, 0.0, 2.0, 1.0], 2, 3, 2);
+        assert_eq!(out, [0.5, 7.0, 2.0, 16.0]);
+        // aᵀ·b with a as 3x2
+        let mut out = [1.0; 4];
+        add_atb(&mut out, &[1.0, 4.0, 2.0, 5.0, 3.0, 6.0], &b, 2, 3, 2);
+        assert_eq!(out, [1.5, 8.0, 3.0, 17.0]);
+    }
+}

@@ -1,0 +1,156 @@
+//! Replay: a ring of transitions in one flat array.
+
+use crate::checkpoint::{Loader, Saver};
+use crate::rng::Rng;
+use crate::{Error, Result};
+
+/// Transitions `(s, a, r, violation, s')`, each one row of contiguous numbers so that sampling touches memory once per
+/// row. A row of Humanoid is 109 floats: a million of them are 436 MB.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    obs: usize,
+    action: usize,
+    capacity: usize,
+    rows: Vec<f32>,
+    next: usize,
+}
+
+/// A minibatch, split into the matrices that networks take. Buffers are reused from batch to batch.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// Number of rows.
+    pub rows: usize,
+    /// `[s, a]`, the critics' input.
+    pub state_action: Vec<f32>,
+    /// `s`.
+    pub state: Vec<f32>,
+    /// `r`.
+    pub reward: Vec<f32>,
+    /// 1 where the episode ended in a violation, else 0. Time limits are not ends.
+    pub violation: Vec<f32>,
+    /// `s'`.
+    pub next_state: Vec<f32>,
+}
+
+impl Replay {
+    /// An empty ring for `capacity` transitions. Memory is taken as it fills.
+    pub fn new(obs: usize, action: usize, capacity: usize) -> Self {
+        assert!(capacity > 0);
+        Self { obs, action, capacity, rows: Vec::new(), next: 0 }
+    }
+
+    fn stride(&self) -> usize {
+        2 * self.obs + self.action + 2
+    }
+    /// Transitions held.
+    pub fn len(&self) -> usize {
+        self.rows.len() / self.stride()
+    }
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Adds a transition, over the oldest when full.
+    pub fn push(&mut self, state: &[f32], action: &[f32], reward: f32, violation: bool, next_state: &[f32]) {
+        assert!(state.len() == self.obs && action.len() == self.action && next_state.len() == self.obs);
+        let stride = self.stride();
+        if self.len() < self.capacity && self.next == self.len() {
+            self.rows.resize(self.rows.len() + stride, 0.0);
+        }
+        let row = &mut self.rows[self.next * stride..][..stride];
+        let (s, rest) = row.split_at_mut(self.obs);
+        let (a, rest) = rest.split_at_mut(self.action);
+        s.copy_from_slice(state);
+        a.copy_from_slice(action);
+        rest[0] = reward;
+        rest[1] = f32::from(u8::from(violation));
+        rest[2..].copy_from_slice(next_state);
+        self.next = (self.next + 1) % self.capacity;
+    }
+
+    /// Draws `n` transitions uniformly, with replacement, into `batch`.
+    pub fn sample(&self, n: usize, rng: &mut Rng, batch: &mut Batch) {
+        batch.begin(n, self.obs, self.action);
+        for i in 0..n {
+            let index = rng.below(self.len());
+            batch.set(i, &self.rows[index * self.stride()..][..self.stride()], self.obs, self.action);
+        }
+    }
+
+    /// Adds the ring to a checkpoint, without copying it.
+    pub fn save<'a>(&'a self, name: &str, to: &mut Saver<'a>) {
+        to.f32s(&format!("replay/{name}"), &self.rows, self.stride());
+        to.json(&format!("replay/{name}.next"), &self.next);
+    }
+
+    /// Reads it back.
+    pub fn load(&mut self, name: &str, from: &Loader) -> Result<()> {
+        self.rows = from.f32s(&format!("replay/{name}"))?;
+        self.next = from.json(&format!("replay/{name}.next"))?;
+        if !self.rows.len().is_multiple_of(self.stride()) || self.len() > self.capacity || self.next > self.len() {
+            let why = format!("replay {name} does not fit this run's sizes");
+            return Err(Error::Checkpoint { path: from.path.clone(), why });
+        }
+        Ok(())
+    }
+}
+
+impl Batch {
+    fn begin(&mut self, n: usize, obs: usize, action: usize) {
+        self.rows = n;
+        self.state_action.resize(n * (obs + action), 0.0);
+        self.state.resize(n * obs, 0.0);
+        self.reward.resize(n, 0.0);
+        self.violation.resize(n, 0.0);
+        self.next_state.resize(n * obs, 0.0);
+    }
+
+    fn set(&mut self, i: usize, row: &[f32], obs: usize, action: usize) {
+        let both = obs + action;
+        self.state_action[i * both..][..both].copy_from_slice(&row[..both]);
+        self.state[i * obs..][..obs].copy_from_slice(&row[..obs]);
+        self.reward[i] = row[both];
+        self.violation[i] = row[both + 1];
+        self.next_state[i * obs..][..obs].copy_from_slice(&row[both + 2..]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(n: usize, capacity: usize) -> Replay {
+        let mut replay = Replay::new(2, 1, capacity);
+        for i in 0..n {
+            let i = i as f32;
+            replay.push(&[i, -i], &[0.5 * i], 10.0 * i, i as usize % 3 == 0, &[i + 1.0, -i - 1.0]);
+        }
+        replay
+    }
+
+    #[test]
+    fn the_ring_overwrites_the_oldest_and_keeps_rows_together() {
+        let replay = filled(7, 4);
+        assert_eq!(replay.len(), 4);
+        let mut batch = Batch::default();
+        replay.sample(200, &mut Rng::stream(0, "r"), &mut batch);
+        let mut seen = [0; 7];
+        for i in 0..200 {
+            let s = batch.state[2 * i];
+            seen[s as usize] += 1;
+            assert_eq!(batch.state_action[3 * i..3 * i + 3], [s, -s, 0.5 * s]);
+            assert_eq!(batch.reward[i], 10.0 * s);
+            assert_eq!(batch.violation[i], f32::from(u8::from(s as usize % 3 == 0)));
+            assert_eq!(batch.next_state[2 * i], s + 1.0);
+        }
+        assert_eq!(seen[..3], [0, 0, 0]);
+        assert!(seen[3..].iter().all(|n| (30..70).contains(n)), "{seen:?}");
+    }
+
+    #[test]
+    fn a_million_transitions_of_the_largest_robot_fit_in_600_megabytes() {
+        let replay = Replay::new(45, 17, 1_000_000);
+        assert!(replay.stride() * 4 * replay.capacity <= 600_000_000);
+    }
+}

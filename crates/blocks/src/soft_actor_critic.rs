@@ -1,0 +1,565 @@
+//! Soft actor-critic (Haarnoja et al. 2018), the update that SAC, safe SAC and others share.
+//!
+//! For a minibatch of transitions (s, a, r, violation, s'):
+//!
+//! - target  y = r + γ·(min_i Q̄_i(s', a') − α·log π(a'|s')), a' ~ π(·|s'); at a violation y = r, or the value that
+//!   [`ViolationValue`] says;
+//! - critics minimise (Q_i(s, a) − y)²;
+//! - the actor minimises α·log π(a|s) − Q(s, a), a ~ π(·|s) reparameterised;
+//! - the temperature α holds the mean entropy at its target (when `auto_alpha`).
+//!
+//! With `threads` above one the minibatch is cut into that many equal parts whose gradients are summed in order, so a
+//! run's bytes depend on the number of threads but not on chance.
+
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint::{Loader, Saver};
+use crate::nets::{Adam, Mlp, Model, Tape, gaussian, polyak};
+use crate::record::Metrics;
+use crate::replay::Batch;
+use crate::rng::Rng;
+use crate::{Error, Result};
+
+/// Sizes and rates of the update.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SoftActorCriticConfig {
+    /// Width of the hidden layers of actor and critics.
+    pub width: usize,
+    /// Number of hidden layers.
+    pub layers: usize,
+    /// Learning rate of actor, critics and temperature.
+    pub rate: f64,
+    /// Discount γ per choice.
+    pub gamma: f64,
+    /// Polyak rate of the target critics.
+    pub tau: f64,
+    /// The first temperature α.
+    pub alpha: f64,
+    /// Whether α is learnt.
+    pub auto_alpha: bool,
+    /// The target entropy is −this·(action dimension).
+    pub entropy_per_action: f64,
+    /// The actor learns at every this many updates of the critics.
+    pub actor_every: u64,
+    /// Whether the actor climbs the smaller of both critics (SAC), or one drawn at random per update (SMBPO's SSAC).
+    pub min_critic: bool,
+}
+
+impl Default for SoftActorCriticConfig {
+    /// The constants of Haarnoja et al. 2018b (automatic temperature), as every later implementation has them.
+    fn default() -> Self {
+        Self {
+            width: 256,
+            layers: 2,
+            rate: 3e-4,
+            gamma: 0.99,
+            tau: 0.005,
+            alpha: 1.0,
+            auto_alpha: true,
+            entropy_per_action: 1.0,
+            actor_every: 1,
+            min_critic: true,
+        }
+    }
+}
+
+/// What a violating transition is worth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ViolationValue {
+    /// Its reward and nothing after: plain SAC.
+    Terminal,
+    /// This value, whatever its reward: SMBPO's −C/(1−γ).
+    Fixed(f32),
+}
+
+/// Actor, twin critics with targets, temperature, and their optimisers.
+pub struct SoftActorCritic {
+    config: SoftActorCriticConfig,
+    obs: usize,
+    action: usize,
+    actor: Model,
+    critics: [Model; 2],
+    targets: [Mlp; 2],
+    log_alpha: Vec<f32>,
+    alpha_adam: Adam,
+    updates: u64,
+    workers: Vec<Worker>,
+    noise: [Vec<f32>; 2],
+    pool: Option<rayon::ThreadPool>,
+}
+
+/// Everything one thread needs for its part of a minibatch.
+#[derive(Clone, Default)]
+struct Worker {
+    actor_tape: Tape,
+    critic_tapes: [Tape; 2],
+    next_action: Vec<f32>,
+    log_prob: Vec<f32>,
+    input: Vec<f32>,
+    d_input: [Vec<f32>; 2],
+    target: Vec<f32>,
+    d_q: Vec<f32>,
+    d_action: Vec<f32>,
+    d_head: Vec<f32>,
+    actor_grad: Vec<f32>,
+    critic_grads: [Vec<f32>; 2],
+    sums: Sums,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    critic_loss: f64,
+    q: f64,
+    actor_loss: f64,
+    log_prob: f64,
+}
+
+/// The part of the minibatch a worker has.
+#[derive(Clone, Copy)]
+struct Part {
+    from: usize,
+    rows: usize,
+    of: usize,
+}
+
+fn rows<T>(values: &[T], part: Part, columns: usize) -> &[T] {
+    &values[part.from * columns..(part.from + part.rows) * columns]
+}
+
+/// Writes `[state, choice]` rows.
+fn join(out: &mut Vec<f32>, state: &[f32], obs: usize, choice: &[f32], action: usize) {
+    let n = state.len() / obs;
+    out.resize(n * (obs + action), 0.0);
+    for (i, row) in out.chunks_exact_mut(obs + action).enumerate() {
+        row[..obs].copy_from_slice(&state[i * obs..][..obs]);
+        row[obs..].copy_from_slice(&choice[i * action..][..action]);
+    }
+}
+
+impl SoftActorCritic {
+    /// Fresh networks for observations and actions of these sizes.
+    pub fn new(config: SoftActorCriticConfig, obs: usize, action: usize, threads: usize, rng: &mut Rng) -> Result<Self> {
+        let sizes = |input: usize, output: usize| {
+            let mut sizes = vec![input];
+            sizes.extend(std::iter::repeat_n(config.width, config.layers));
+            sizes.push(output);
+            sizes
+        };
+        let rate = config.rate as f32;
+        let actor = Model::new(&sizes(obs, 2 * action), rate, rng);
+        let critics = [(); 2].map(|()| Model::new(&sizes(obs + action, 1), rate, rng));
+        let targets = [critics[0].net.clone(), critics[1].net.clone()];
+        let pool = match threads {
+            0 | 1 => None,
+            n => Some(rayon::ThreadPoolBuilder::new().num_threads(n).build().map_err(|e| Error::other(e.to_string()))?),
+        };
+        let worker = Worker {
+            actor_grad: vec![0.0; actor.grad.len()],
+            critic_grads: [vec![0.0; critics[0].grad.len()], vec![0.0; critics[1].grad.len()]],
+            ..Worker::default()
+        };
+        Ok(Self {
+            obs,
+            action,
+            actor,
+            critics,
+            targets,
+            log_alpha: vec![(config.alpha as f32).ln()],
+            alpha_adam: Adam::new(1, rate),
+            updates: 0,
+            workers: vec![worker; threads.max(1)],
+            noise: Default::default(),
+            pool,
+            config,
+        })
+    }
+
+    /// α.
+    pub fn alpha(&self) -> f32 {
+        self.log_alpha[0].exp()
+    }
+    /// The actor's network: `[mean, log σ]` of a squashed Gaussian.
+    pub fn actor(&self) -> &Mlp {
+        &self.actor.net
+    }
+    /// Updates done.
+    pub fn updates(&self) -> u64 {
+        self.updates
+    }
+
+    /// Runs `work` on every part of the batch.
+    fn each_part(&mut self, rows: usize, work: impl Fn(&Self, &mut Worker, Part) + Sync) {
+        let mut workers = std::mem::take(&mut self.workers);
+        let n = workers.len();
+        let part = |i: usize| Part { from: rows * i / n, rows: rows * (i + 1) / n - rows * i / n, of: rows };
+        match &self.pool {
+            None => workers.iter_mut().enumerate().for_each(|(i, w)| work(self, w, part(i))),
+            Some(pool) => {
+                let (this, work) = (&*self, &work);
+                pool.scope(|scope| {
+                    for (i, worker) in workers.iter_mut().enumerate() {
+                        scope.spawn(move |_| work(this, worker, part(i)));
+                    }
+                });
+            }
+        }
+        self.workers = workers;
+    }
+
+    /// One update on a minibatch.
+    pub fn update(&mut self, batch: &Batch, violation: ViolationValue, rng: &mut Rng, metrics: Option<&mut Metrics>) -> Result<()> {
+        let n = batch.rows;
+        for noise in &mut self.noise {
+            noise.resize(n * self.action, 0.0);
+            rng.fill_normal(noise);
+        }
+        // Drawn always, so that switching `min_critic` moves no other draw.
+        let coin = rng.below(2);
+
+        self.each_part(n, |this, worker, part| this.critic_part(worker, part, batch, violation));
+        for i in 0..2 {
+            let critic = &mut self.critics[i];
+            sum_in_order(&mut critic.grad, self.workers.iter_mut().map(|w| &mut w.critic_grads[i]));
+            critic.step();
+            polyak(&mut self.targets[i].params, &critic.net.params, self.config.tau as f32);
+        }
+
+        let learn_actor = self.updates.is_multiple_of(self.config.actor_every);
+        if learn_actor {
+            self.each_part(n, |this, worker, part| this.actor_part(worker, part, batch, coin));
+            sum_in_order(&mut self.actor.grad, self.workers.iter_mut().map(|w| &mut w.actor_grad));
+            self.actor.step();
+            if self.config.auto_alpha {
+                let log_prob = self.workers.iter().map(|w| w.sums.log_prob).sum::<f64>() / n as f64;
+                let target = -self.config.entropy_per_action * self.action as f64;
+                // Loss −log α·(log π + H̄): α grows while the entropy −log π is below its target.
+                self.alpha_adam.step(&mut self.log_alpha, &[-(log_prob + target) as f32]);
+            }
+        }
+        self.updates += 1;
+
+        let sum = |f: fn(&Sums) -> f64| self.workers.iter().map(|w| f(&w.sums)).sum::<f64>() / n as f64;
+        let critic_loss = sum(|s| s.critic_loss);
+        if !critic_loss.is_finite() || !self.log_alpha[0].is_finite() {
+            return Err(Error::other(format!("the critics' loss is {critic_loss} at update {}", self.updates)));
+        }
+        if let Some(metrics) = metrics {
+            metrics.push("Loss/Loss_reward_critic", critic_loss);
+            metrics.push("Value/reward_critic", sum(|s| s.q));
+            metrics.push("Loss/Loss_pi", sum(|s| s.actor_loss));
+            metrics.push("Value/log_pi", sum(|s| s.log_prob));
+            metrics.push("Value/alpha", f64::from(self.alpha()));
+        }
+        Ok(())
+    }
+
+    fn critic_part(&self, worker: &mut Worker, part: Part, batch: &Batch, violation: ViolationValue) {
+        let w = worker;
+        let (obs, action, n) = (self.obs, self.action, part.rows);
+        let next_state = rows(&batch.next_state, part, obs);
+        let noise = rows(&self.noise[0], part, action);
+        w.next_action.resize(n * action, 0.0);
+        w.log_prob.resize(n, 0.0);
+        w.target.resize(n, 0.0);
+        w.d_q.resize(n, 0.0);
+
+        let head = self.actor.net.forward(next_state, n, &mut w.actor_tape);
+        gaussian::squashed_sample(head, noise, action, &mut w.next_action, &mut w.log_prob);
+        join(&mut w.input, next_state, obs, &w.next_action, action);
+        let [tape1, tape2] = &mut w.critic_tapes;
+        let q1 = self.targets[0].forward(&w.input, n, tape1);
+        let q2 = self.targets[1].forward(&w.input, n, tape2);
+        let (gamma, alpha) = (self.config.gamma as f32, self.alpha());
+        let (reward, ended) = (rows(&batch.reward, part, 1), rows(&batch.violation, part, 1));
+        for i in 0..n {
+            let soft = q1[i].min(q2[i]) - alpha * w.log_prob[i];
+            w.target[i] = match violation {
+                _ if ended[i] == 0.0 => reward[i] + gamma * soft,
+                ViolationValue::Terminal => reward[i],
+                ViolationValue::Fixed(value) => value,
+            };
+        }
+
+        let input = rows(&batch.state_action, part, obs + action);
+        w.sums.critic_loss = 0.0;
+        w.sums.q = 0.0;
+        for (i, critic) in self.critics.iter().enumerate() {
+            let q = critic.net.forward(input, n, &mut w.critic_tapes[i]);
+            for j in 0..n {
+                let error = q[j] - w.target[j];
+                w.d_q[j] = 2.0 * error / part.of as f32;
+                w.sums.critic_loss += 0.5 * f64::from(error * error);
+                w.sums.q += 0.5 * f64::from(q[j]);
+            }
+            critic.net.backward(input, n, &mut w.critic_tapes[i], &w.d_q, Some(&mut w.critic_grads[i]), None);
+        }
+    }
+
+    fn actor_part(&self, worker: &mut Worker, part: Part, batch: &Batch, coin: usize) {
+        let w = worker;
+        let (obs, action, n) = (self.obs, self.action, part.rows);
+        let both = obs + action;
+        let state = rows(&batch.state, part, obs);
+        let noise = rows(&self.noise[1], part, action);
+        w.d_head.resize(n * 2 * action, 0.0);
+        w.d_action.resize(n * action, 0.0);
+        for d in &mut w.d_input {
+            d.resize(n * both, 0.0);
+        }
+
+        self.actor.net.forward(state, n, &mut w.actor_tape);
+        gaussian::squashed_sample(w.actor_tape.output(), noise, action, &mut w.next_action, &mut w.log_prob);
+        join(&mut w.input, state, obs, &w.next_action, action);
+        let alpha = self.alpha();
+        let scale = 1.0 / part.of as f32;
+        w.sums.actor_loss = 0.0;
+        w.sums.log_prob = w.log_prob.iter().map(|l| f64::from(*l)).sum();
+
+        // The loss −Q has gradient −1/n at the critic that a row climbs, and 0 at the other.
+        let used = if self.config.min_critic { 0..2 } else { coin..coin + 1 };
+        for i in used.clone() {
+            self.critics[i].net.forward(&w.input, n, &mut w.critic_tapes[i]);
+        }
+        for i in used.clone() {
+            let [q1, q2] = [w.critic_tapes[0].output(), w.critic_tapes[1].output()];
+            for j in 0..n {
+                let climbed = !self.config.min_critic || (q1[j] <= q2[j]) == (i == 0);
+                w.d_q[j] = if climbed { -scale } else { 0.0 };
+                if climbed {
+                    let q = if i == 0 { q1[j] } else { q2[j] };
+                    w.sums.actor_loss += f64::from(alpha * w.log_prob[j] - q);
+                }
+            }
+            let (tape, d_input) = (&mut w.critic_tapes[i], &mut w.d_input[i]);
+            self.critics[i].net.backward(&w.input, n, tape, &w.d_q, None, Some(d_input));
+        }
+        for j in 0..n {
+            for k in 0..action {
+                w.d_action[j * action + k] = used.clone().map(|i| w.d_input[i][j * both + obs + k]).sum();
+            }
+        }
+        let (head, tape) = (w.actor_tape.output(), &w.next_action);
+        gaussian::squashed_backward(head, noise, action, tape, &w.d_action, alpha * scale, &mut w.d_head);
+        self.actor.net.backward(state, n, &mut w.actor_tape, &w.d_head, Some(&mut w.actor_grad), None);
+    }
+
+    /// Reads back only the policy, out of a snapshot.
+    pub fn load_policy(&mut self, from: &Loader) -> Result<()> {
+        from.f32s_into("policy/actor", &mut self.actor.net.params)
+    }
+
+    /// Adds everything to a checkpoint.
+    pub fn save<'a>(&'a self, to: &mut Saver<'a>) {
+        self.actor.save("policy/actor", to);
+        for i in 0..2 {
+            self.critics[i].save(&format!("weights/critic{}", i + 1), to);
+            to.f32s(&format!("weights/target{}", i + 1), &self.targets[i].params, 1);
+        }
+        to.f32s("weights/log_alpha", &self.log_alpha, 1);
+        self.alpha_adam.save("log_alpha", to);
+        to.json("soft_actor_critic.updates", &self.updates);
+    }
+
+    /// Reads it back.
+    pub fn load(&mut self, from: &Loader) -> Result<()> {
+        self.actor.load("policy/actor", from)?;
+        for i in 0..2 {
+            self.critics[i].load(&format!("weights/critic{}", i + 1), from)?;
+            from.f32s_into(&format!("weights/target{}", i + 1), &mut self.targets[i].params)?;
+        }
+        from.f32s_into("weights/log_alpha", &mut self.log_alpha)?;
+        self.alpha_adam.load("log_alpha", from)?;
+        self.updates = from.json("soft_actor_critic.updates")?;
+        Ok(())
+    }
+}
+
+/// Adds the workers' gradients to `total`, always in the same order, and zeroes them.
+fn sum_in_order<'a>(total: &mut [f32], parts: impl Iterator<Item = &'a mut Vec<f32>>) {
+    for part in parts {
+        for (t, p) in total.iter_mut().zip(part.iter_mut()) {
+            *t += *p;
+            *p = 0.0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::Replay;
+
+    const OBS: usize = 3;
+    const ACTION: usize = 2;
+    const ROWS: usize = 5;
+
+    fn fixture(config: SoftActorCriticConfig, threads: usize) -> (SoftActorCritic, Batch) {
+        let mut rng = Rng::stream(2, "fixture");
+        let config = SoftActorCriticConfig { width: 6, alpha: 0.3, ..config };
+        let mut sac = SoftActorCritic::new(config, OBS, ACTION, threads, &mut rng).unwrap();
+        let mut replay = Replay::new(OBS, ACTION, 10);
+        for i in 0..ROWS {
+            let mut row = [0.0; 2 * OBS];
+            rng.fill_normal(&mut row);
+            replay.push(&row[..OBS], &[0.1 * i as f32, -0.2], i as f32 - 1.5, i == 2, &row[OBS..]);
+        }
+        let mut batch = Batch::default();
+        replay.sample(ROWS, &mut rng, &mut batch);
+        batch.violation[1] = 1.0; // whatever was drawn, both kinds are there
+        batch.violation[0] = 0.0;
+        for noise in &mut sac.noise {
+            noise.resize(ROWS * ACTION, 0.0);
+            rng.fill_normal(noise);
+        }
+        (sac, batch)
+    }
+
+    const ALL: Part = Part { from: 0, rows: ROWS, of: ROWS };
+
+    fn value(net: &Mlp, input: &[f32]) -> f64 {
+        f64::from(net.forward(input, 1, &mut Tape::default())[0])
+    }
+
+    /// One row's squashed action and its log-probability, written out anew in f64.
+    fn act(net: &Mlp, state: &[f32], noise: &[f32]) -> (Vec<f32>, f64) {
+        let mut tape = Tape::default();
+        let head = net.forward(state, 1, &mut tape);
+        let mut log_prob = 0.0;
+        let action = (0..ACTION)
+            .map(|i| {
+                let std = f64::from(head[ACTION + i]).exp();
+                let u = f64::from(head[i]) + std * f64::from(noise[i]);
+                let density = (-0.5 * f64::from(noise[i]).powi(2)).exp() / (std * (2.0 * std::f64::consts::PI).sqrt());
+                log_prob += (density / (1.0 - u.tanh().powi(2))).ln();
+                u.tanh() as f32
+            })
+            .collect();
+        (action, log_prob)
+    }
+
+    /// The critics' targets as the equation of the module's documentation has them, one row at a time.
+    fn target(sac: &SoftActorCritic, batch: &Batch, row: usize, violation: ViolationValue) -> f64 {
+        let next = &batch.next_state[row * OBS..][..OBS];
+        let (action, log_prob) = act(&sac.actor.net, next, &sac.noise[0][row * ACTION..][..ACTION]);
+        let input = [next, &action].concat();
+        let q = value(&sac.targets[0], &input).min(value(&sac.targets[1], &input));
+        match (batch.violation[row] > 0.0, violation) {
+            (false, _) => f64::from(batch.reward[row]) + 0.99 * (q - 0.3 * log_prob),
+            (true, ViolationValue::Terminal) => f64::from(batch.reward[row]),
+            (true, ViolationValue::Fixed(v)) => f64::from(v),
+        }
+    }
+
+    /// Compares a gradient with central differences of `loss`. Where two step sizes disagree the loss has a kink (a ReLU
+    /// switches) and there is nothing to compare.
+    fn differences(params: &[f32], gradient: &[f32], loss: impl Fn(&[f32]) -> f64) {
+        let mut at = params.to_vec();
+        let (mut smooth, mut steepest) = (0, 0.0f64);
+        for i in 0..at.len() {
+            let old = at[i];
+            let mut slope = |h: f32| {
+                at[i] = old + h;
+                let up = loss(&at);
+                at[i] = old - h;
+                let down = loss(&at);
+                at[i] = old;
+                (up - down) / (2.0 * f64::from(h))
+            };
+            let (wide, expected) = (slope(4e-3), slope(2e-3));
+            if (wide - expected).abs() > 2e-3 * expected.abs().max(1.0) {
+                continue;
+            }
+            let got = f64::from(gradient[i]);
+            assert!((expected - got).abs() < 4e-3 * expected.abs().max(1.0), "{i}: {got}, differences {expected}");
+            smooth += 1;
+            steepest = steepest.max(expected.abs());
+        }
+        assert!(smooth * 10 > 8 * at.len(), "only {smooth} of {} could be compared", at.len());
+        assert!(steepest > 0.1, "the gradient must not vanish for the test to mean anything: {steepest}");
+    }
+
+    #[test]
+    fn targets_and_critic_gradients_agree_with_the_equations() {
+        for violation in [ViolationValue::Terminal, ViolationValue::Fixed(-7.0)] {
+            let (sac, batch) = fixture(SoftActorCriticConfig::default(), 1);
+            let mut worker = sac.workers[0].clone();
+            sac.critic_part(&mut worker, ALL, &batch, violation);
+            let targets: Vec<f64> = (0..ROWS).map(|r| target(&sac, &batch, r, violation)).collect();
+            for r in 0..ROWS {
+                assert!((f64::from(worker.target[r]) - targets[r]).abs() < 1e-4, "row {r}");
+            }
+            for i in 0..2 {
+                differences(&sac.critics[i].net.params, &worker.critic_grads[i], |params| {
+                    let mut net = sac.critics[i].net.clone();
+                    net.params.copy_from_slice(params);
+                    let row = |r: usize| &batch.state_action[r * (OBS + ACTION)..][..OBS + ACTION];
+                    (0..ROWS).map(|r| (value(&net, row(r)) - targets[r]).powi(2)).sum::<f64>() / ROWS as f64
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn actor_gradients_agree_with_the_equations() {
+        for (min_critic, coin) in [(true, 0), (false, 0), (false, 1)] {
+            let (sac, batch) = fixture(SoftActorCriticConfig { min_critic, ..Default::default() }, 1);
+            let mut worker = sac.workers[0].clone();
+            sac.critic_part(&mut worker, ALL, &batch, ViolationValue::Terminal); // sizes the buffers
+            sac.actor_part(&mut worker, ALL, &batch, coin);
+            let loss = |params: &[f32]| {
+                let mut net = sac.actor.net.clone();
+                net.params.copy_from_slice(params);
+                (0..ROWS)
+                    .map(|r| {
+                        let state = &batch.state[r * OBS..][..OBS];
+                        let (action, log_prob) = act(&net, state, &sac.noise[1][r * ACTION..][..ACTION]);
+                        let input = [state, &action].concat();
+                        let q = [0, 1].map(|i| value(&sac.critics[i].net, &input));
+                        0.3 * log_prob - if min_critic { q[0].min(q[1]) } else { q[coin] }
+                    })
+                    .sum::<f64>()
+                    / ROWS as f64
+            };
+            differences(&sac.actor.net.params, &worker.actor_grad, loss);
+            assert!((worker.sums.actor_loss / ROWS as f64 - loss(&sac.actor.net.params)).abs() < 1e-4);
+        }
+    }
+
+    #[test]
+    fn two_threads_give_the_gradients_of_one() {
+        let update = |threads| {
+            let (mut sac, batch) = fixture(SoftActorCriticConfig::default(), threads);
+            let mut rng = Rng::stream(9, "u");
+            for _ in 0..3 {
+                sac.update(&batch, ViolationValue::Terminal, &mut rng, None).unwrap();
+            }
+            [sac.actor.net.params, sac.critics[1].net.params.clone(), sac.targets[0].params.clone()].concat()
+        };
+        let (one, two) = (update(1), update(2));
+        assert_eq!(two, update(2), "and twice the same bytes");
+        let worst = one.iter().zip(&two).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(worst < 1e-4, "{worst}");
+    }
+
+    #[test]
+    fn the_temperature_falls_while_entropy_is_above_its_target() {
+        // A fresh policy is nearly uniform, far above the target entropy of −2: α must fall from its first update on.
+        let (mut sac, batch) = fixture(SoftActorCriticConfig::default(), 1);
+        let mut rng = Rng::stream(9, "u");
+        let before = sac.alpha();
+        sac.update(&batch, ViolationValue::Terminal, &mut rng, None).unwrap();
+        assert!(sac.alpha() < before);
+        let config = SoftActorCriticConfig { entropy_per_action: -5.0, ..Default::default() };
+        let (mut sac, batch) = fixture(config, 1);
+        sac.update(&batch, ViolationValue::Terminal, &mut rng, None).unwrap();
+        assert!(sac.alpha() > before, "a target of +10 is above any entropy of two actions");
+    }
+
+    #[test]
+    fn a_nan_reward_stops_learning_with_an_error() {
+        let (mut sac, mut batch) = fixture(SoftActorCriticConfig::default(), 1);
+        batch.reward[0] = f32::NAN;
+        assert!(sac.update(&batch, ViolationValue::Terminal, &mut Rng::stream(0, "u"), None).is_err());
+    }
+}

@@ -1,0 +1,271 @@
+//! Settings of a run: defaults from code, overlaid by a file, overlaid by `--set`. Unknown keys and wrong types are
+//! refused with the nearest valid name, before anything starts.
+
+use std::path::Path;
+
+use blocks::{Error, Result};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use toml::{Table, Value};
+
+/// What every run has, whatever its method: the table `[run]` of `config.toml`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunConfig {
+    /// The method.
+    pub algo: String,
+    /// The robot.
+    pub env: String,
+    /// The seed of every random stream.
+    pub seed: u64,
+    /// Environment steps.
+    pub total_steps: u64,
+    /// Threads the learner may use. The bytes of a run depend on it.
+    pub threads: usize,
+    /// Environment steps between checkpoints.
+    pub checkpoint_every: u64,
+    /// Checkpoints kept.
+    pub keep_checkpoints: usize,
+    /// Environment steps between snapshots of the policy, all of them kept; 0 for none.
+    pub policy_every: u64,
+    /// Charge contact forces (see `robots::Options`).
+    pub contact_costs: bool,
+}
+
+impl RunConfig {
+    /// Defaults for a method on a robot.
+    pub fn new(algo: &str, env: &str, seed: u64, total_steps: u64) -> Self {
+        Self {
+            algo: algo.into(),
+            env: env.into(),
+            seed,
+            total_steps,
+            // Grids run one run per core; a second thread is for somebody who waits for a single run.
+            threads: 1,
+            // A few minutes of the slowest method.
+            checkpoint_every: 50_000,
+            // The newest, and one before it in case the newest is damaged.
+            keep_checkpoints: 2,
+            // Ten policies of a usual run, to look at how it learnt and to demonstrate from.
+            policy_every: 100_000,
+            contact_costs: false,
+        }
+    }
+}
+
+/// A complete configuration: `[run]` and the method's own table, named after the method.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The common part.
+    pub run: RunConfig,
+    /// The method's own settings, complete.
+    pub method: Table,
+}
+
+/// What the user changed: tables by name, keys dotted.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    table: Table,
+}
+
+impl Overrides {
+    /// Adds a TOML file's tables.
+    pub fn file(&mut self, path: &Path) -> Result<()> {
+        let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
+        let table: Table =
+            toml::from_str(&text).map_err(|e| Error::other(format!("{}: {}", path.display(), e.to_string().trim())))?;
+        merge(&mut self.table, table);
+        Ok(())
+    }
+
+    /// Adds one `a.b=value`. A value that is no TOML is a string, so that `run.env=hopper` needs no quotes.
+    pub fn set(&mut self, text: &str) -> Result<()> {
+        let (key, value) = text
+            .split_once('=')
+            .ok_or_else(|| Error::other(format!("--set {text}: write it as key=value, for example sac.batch=128")))?;
+        let value = match toml::from_str::<Table>(&format!("x = {value}")) {
+            Ok(table) => table["x"].clone(),
+            Err(_) => Value::String(value.trim().into()),
+        };
+        let mut parts = key.trim().split('.').rev();
+        let last = parts.next().expect("split gives one part at least");
+        let mut tree = Table::from_iter([(last.to_string(), value)]);
+        for part in parts {
+            tree = Table::from_iter([(part.to_string(), Value::Table(tree))]);
+        }
+        merge(&mut self.table, tree);
+        Ok(())
+    }
+}
+
+fn merge(into: &mut Table, from: Table) {
+    for (key, value) in from {
+        match (into.get_mut(&key), value) {
+            (Some(Value::Table(old)), Value::Table(new)) => merge(old, new),
+            (_, value) => {
+                into.insert(key, value);
+            }
+        }
+    }
+}
+
+impl Config {
+    /// Defaults and overrides made one.
+    pub fn resolve(run: RunConfig, overrides: &Overrides) -> Result<Self> {
+        let entry = methods::find(&run.algo)?;
+        let env = robots::make(&run.env, robots::Options::default())?;
+        let method: Table = toml::from_str(&(entry.defaults)(env.spec())).expect("defaults are TOML");
+        let mut all = Table::new();
+        all.insert("run".into(), Value::Table(Table::try_from(&run).expect("plain")));
+        all.insert(run.algo.clone(), Value::Table(method));
+        overlay(&mut all, &overrides.table, "")?;
+        let config = Self::from_table(all)?;
+        if (&config.run.algo, &config.run.env) != (&run.algo, &run.env) {
+            return Err(Error::other("run.algo and run.env are chosen by --algo and --env, not by --set or a file"));
+        }
+        Ok(config)
+    }
+
+    fn from_table(mut all: Table) -> Result<Self> {
+        let run = all.remove("run").ok_or_else(|| Error::other("there is no table [run]"))?;
+        let run: RunConfig = run.try_into().map_err(|e| Error::other(format!("[run]: {e}")))?;
+        let Some(Value::Table(method)) = all.remove(&run.algo) else {
+            return Err(Error::other(format!("there is no table [{}]", run.algo)));
+        };
+        check_range("run.total_steps", run.total_steps > 0, "at least 1")?;
+        check_range("run.threads", (1..=256).contains(&run.threads), "between 1 and 256")?;
+        check_range("run.checkpoint_every", run.checkpoint_every > 0, "at least 1")?;
+        check_range("run.keep_checkpoints", run.keep_checkpoints > 0, "at least 1")?;
+        Ok(Self { run, method })
+    }
+
+    /// Reads the `config.toml` of a run directory.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
+        let table: Table = toml::from_str(&text).map_err(|e| Error::other(format!("{}: {e}", path.display())))?;
+        Self::from_table(table).map_err(|e| Error::other(format!("{}: {e}", path.display())))
+    }
+
+    /// The resolved text.
+    pub fn to_toml(&self) -> String {
+        let mut all = Table::new();
+        all.insert("run".into(), Value::Table(Table::try_from(&self.run).expect("plain")));
+        all.insert(self.run.algo.clone(), Value::Table(self.method.clone()));
+        toml::to_string(&all).expect("plain")
+    }
+
+    /// The method's settings as text, for its builder.
+    pub fn method_toml(&self) -> String {
+        toml::to_string(&self.method).expect("plain")
+    }
+
+    /// What makes two runs the same run: everything but how far it goes and how it is kept.
+    pub fn identity(&self) -> String {
+        let mut same = self.clone();
+        same.run.total_steps = 0;
+        same.run.checkpoint_every = 0;
+        same.run.keep_checkpoints = 0;
+        same.run.policy_every = 0;
+        Sha256::digest(same.to_toml()).iter().map(|b| format!("{b:02x}")).collect()
+    }
+}
+
+fn check_range(key: &str, fine: bool, needed: &str) -> Result<()> {
+    if fine { Ok(()) } else { Err(Error::other(format!("{key} must be {needed}"))) }
+}
+
+/// Puts `changes` over `base`, in which every valid key stands with its default.
+fn overlay(base: &mut Table, changes: &Table, path: &str) -> Result<()> {
+    for (key, value) in changes {
+        let full = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        let valid: Vec<String> = base.keys().cloned().collect();
+        let Some(old) = base.get_mut(key) else {
+            return Err(Error::other(unknown_key(&full, key, &valid, path)));
+        };
+        match (old, value) {
+            (Value::Table(old), Value::Table(new)) => overlay(old, new, &full)?,
+            (old @ Value::Float(_), Value::Integer(new)) => *old = Value::Float(*new as f64),
+            (old, new) if old.same_type(new) => *old = new.clone(),
+            (old, new) => {
+                return Err(Error::other(format!(
+                    "{full} must be {}, not {} ({new})",
+                    article(old.type_str()),
+                    article(new.type_str())
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn article(kind: &str) -> String {
+    let article = if kind.starts_with(['a', 'i', 'o']) { "an" } else { "a" };
+    format!("{article} {kind}")
+}
+
+fn unknown_key(full: &str, key: &str, valid: &[String], path: &str) -> String {
+    let nearest = valid.iter().max_by(|a, b| strsim::jaro_winkler(a, key).total_cmp(&strsim::jaro_winkler(b, key)));
+    let hint = match nearest {
+        Some(name) if strsim::jaro_winkler(name, key) > 0.7 => {
+            let dot = if path.is_empty() { "" } else { "." };
+            format!("; did you mean {path}{dot}{name}?")
+        }
+        _ => format!("; the keys here are {}", valid.join(", ")),
+    };
+    format!("there is no setting called {full}{hint}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(sets: &[&str]) -> Result<Config> {
+        let mut overrides = Overrides::default();
+        for set in sets {
+            overrides.set(set)?;
+        }
+        Config::resolve(RunConfig::new("sac", "toy", 0, 100), &overrides)
+    }
+
+    #[test]
+    fn overrides_change_what_they_name_and_nothing_else() {
+        let (a, b) = (resolve(&[]).unwrap(), resolve(&["sac.learner.width=64", "run.threads=2"]).unwrap());
+        assert_eq!(b.method["learner"]["width"].as_integer(), Some(64));
+        assert_eq!(a.method["batch"], b.method["batch"]);
+        assert_eq!((a.run.threads, b.run.threads), (1, 2));
+        assert_ne!(a.identity(), b.identity());
+    }
+
+    #[test]
+    fn an_integer_is_a_fine_float_and_a_resolved_file_reads_back() {
+        let config = resolve(&["sac.updates_per_step=2"]).unwrap();
+        assert_eq!(config.method["updates_per_step"].as_float(), Some(2.0));
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.toml");
+        std::fs::write(&path, config.to_toml()).unwrap();
+        assert_eq!(Config::read(&path).unwrap(), config);
+    }
+
+    #[test]
+    fn unknown_keys_and_wrong_types_are_refused_with_the_nearest_name() {
+        let text = |sets: &[&str]| resolve(sets).unwrap_err().to_string();
+        assert!(text(&["sac.btach=3"]).contains("did you mean sac.batch?"));
+        assert!(text(&["sac.learner.widht=3"]).contains("did you mean sac.learner.width?"));
+        assert!(text(&["sac.batch=many"]).contains("must be an integer, not a string"));
+        assert!(text(&["sac.learner=3"]).contains("must be a table, not an integer"));
+        assert!(text(&["sca.batch=3"]).contains("did you mean sac?"));
+        assert!(text(&["sac.batch"]).contains("key=value"));
+        assert!(text(&["run.threads=0"]).contains("between 1 and 256"));
+        assert!(text(&["run.env=hopper"]).contains("--env"));
+    }
+
+    #[test]
+    fn going_on_for_longer_is_the_same_run() {
+        let a = resolve(&[]).unwrap();
+        let mut b = a.clone();
+        b.run.total_steps = 999;
+        assert_eq!(a.identity(), b.identity());
+        b.run.seed = 5;
+        assert_ne!(a.identity(), b.identity());
+    }
+}

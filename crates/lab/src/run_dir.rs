@@ -1,0 +1,386 @@
+//! The run directory: what a run writes, and how it goes on after being stopped. The files are described in
+//! `docs/run-directory.md`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use blocks::checkpoint::{self, Loader, Saver};
+use blocks::record::{EpisodeRow, Metrics, Recorder};
+use blocks::run::Clock;
+use blocks::{Error, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::{Deserialize, Serialize};
+
+use crate::config::Config;
+
+/// Columns of `episodes.csv`.
+pub const EPISODE_COLUMNS: &str = "episode,steps,length,return,violation,cumulative_violations";
+
+/// How many of the last episodes the progress display and `Metrics/EpRet` average over.
+const RECENT: usize = 20;
+
+/// Reads and writes one run's folder.
+pub struct RunDir {
+    path: PathBuf,
+    identity: String,
+    every: u64,
+    keep: usize,
+    budget: u64,
+    episodes: Log,
+    progress: Log,
+    progress_columns: Vec<String>,
+    anomalies: Log,
+    recent: Vec<EpisodeRow>,
+    last_checkpoint: u64,
+    snapshot_every: u64,
+    last_snapshot: u64,
+    stop: Arc<AtomicBool>,
+    display: Display,
+    started: Instant,
+    earlier_seconds: f64,
+}
+
+/// What a checkpoint remembers of the folder's files, so that a resumed run cuts off what was written after it.
+#[derive(Serialize, Deserialize)]
+struct FileState {
+    episodes: u64,
+    progress: u64,
+    anomalies: u64,
+    recent: Vec<(u64, f64, bool)>,
+    last_snapshot: u64,
+    wall_seconds: f64,
+}
+
+/// A CSV file that is appended to, row by row.
+struct Log {
+    path: PathBuf,
+    file: Option<File>,
+    bytes: u64,
+}
+
+impl Log {
+    fn new(path: PathBuf) -> Self {
+        Self { path, file: None, bytes: 0 }
+    }
+    /// Opens the file and cuts it to `bytes`.
+    fn cut(&mut self, bytes: u64) -> Result<()> {
+        if bytes == 0 {
+            self.file = None;
+            self.bytes = 0;
+            return match fs::remove_file(&self.path) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io(&self.path, e)),
+                _ => Ok(()),
+            };
+        }
+        let open = || {
+            let file = OpenOptions::new().append(true).open(&self.path)?;
+            if file.metadata()?.len() < bytes {
+                let text = format!("is shorter than the checkpoint says ({bytes} bytes); rows have been lost");
+                return Err(std::io::Error::other(text));
+            }
+            file.set_len(bytes)?;
+            Ok(file)
+        };
+        self.file = Some(open().map_err(|e| Error::io(&self.path, e))?);
+        self.bytes = bytes;
+        Ok(())
+    }
+    fn line(&mut self, text: &str) -> Result<()> {
+        let mut write = || {
+            if self.file.is_none() {
+                self.file = Some(OpenOptions::new().create(true).append(true).open(&self.path)?);
+            }
+            let file = self.file.as_mut().expect("just opened");
+            file.write_all(format!("{text}\n").as_bytes())
+        };
+        write().map_err(|e| Error::io(&self.path, e))?;
+        self.bytes += text.len() as u64 + 1;
+        Ok(())
+    }
+    fn sync(&self) -> Result<()> {
+        self.file.as_ref().map_or(Ok(()), |f| f.sync_data().map_err(|e| Error::io(&self.path, e)))
+    }
+}
+
+/// Writes `bytes` to `path` so that a reader sees the old file or the new one, never a part.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
+    let name = path.file_name().expect("a file").to_string_lossy();
+    let partial = path.with_file_name(format!(".{name}.partial-{}", std::process::id()));
+    let result = fs::write(&partial, bytes).and_then(|()| fs::rename(&partial, path));
+    result.map_err(|e| {
+        let _ = fs::remove_file(&partial);
+        Error::io(path, e)
+    })
+}
+
+impl RunDir {
+    /// Makes the folder of a new run. One that already holds a run is refused.
+    pub fn create(path: &Path, config: &Config, stop: Arc<AtomicBool>, quiet: bool) -> Result<Self> {
+        if path.join("config.toml").exists() {
+            return Err(Error::other(format!(
+                "{} already holds a run; continue it with `sskp resume {0}`, or name another --log-dir",
+                path.display()
+            )));
+        }
+        fs::create_dir_all(path).map_err(|e| Error::io(path, e))?;
+        write_atomically(&path.join("config.toml"), config.to_toml().as_bytes())?;
+        let mut dir = Self::new(path, config, stop, quiet);
+        dir.episodes.line(EPISODE_COLUMNS)?;
+        Ok(dir)
+    }
+
+    /// Opens the folder of a run that was stopped, at its newest usable checkpoint (or at its beginning).
+    pub fn reopen(
+        path: &Path,
+        config: &Config,
+        stop: Arc<AtomicBool>,
+        quiet: bool,
+        mut refused: impl FnMut(&Error),
+    ) -> Result<(Self, Option<Loader>)> {
+        let mut dir = Self::new(path, config, stop, quiet);
+        let folder = path.join("checkpoints");
+        let found = checkpoint::newest(&folder, Some(&dir.identity), &mut refused)?;
+        match &found {
+            None => {
+                // Nothing usable: starting over would throw away rows that others may have, so only do it when the
+                // run never got as far as a checkpoint.
+                if let Some(newest) = checkpoint::list(&folder).last() {
+                    let why = "no checkpoint of this run can be used; nothing was changed".into();
+                    return Err(Error::Checkpoint { path: newest.clone(), why });
+                }
+                dir.progress.cut(0)?;
+                dir.anomalies.cut(0)?;
+                dir.episodes.cut(0)?;
+                dir.episodes.line(EPISODE_COLUMNS)?;
+            }
+            Some(loader) => {
+                let state: FileState = loader.json("files")?;
+                dir.episodes.cut(state.episodes)?;
+                dir.progress.cut(state.progress)?;
+                dir.anomalies.cut(state.anomalies)?;
+                dir.earlier_seconds = state.wall_seconds;
+                dir.last_checkpoint = loader.manifest.steps;
+                dir.last_snapshot = state.last_snapshot;
+                if state.progress > 0 {
+                    let text = fs::read_to_string(&dir.progress.path).map_err(|e| Error::io(&dir.progress.path, e))?;
+                    dir.progress_columns = text.lines().next().unwrap_or("").split(',').map(String::from).collect();
+                }
+                let row = |(length, total_reward, violation)| EpisodeRow {
+                    episode: 0,
+                    steps: 0,
+                    length,
+                    total_reward,
+                    violation,
+                    cumulative_violations: 0,
+                    anomaly: None,
+                };
+                dir.recent = state.recent.into_iter().map(row).collect();
+            }
+        }
+        Ok((dir, found))
+    }
+
+    fn new(path: &Path, config: &Config, stop: Arc<AtomicBool>, quiet: bool) -> Self {
+        let log = |name: &str| Log::new(path.join(name));
+        Self {
+            path: path.into(),
+            identity: config.identity(),
+            every: config.run.checkpoint_every,
+            keep: config.run.keep_checkpoints,
+            budget: config.run.total_steps,
+            episodes: log("episodes.csv"),
+            progress: log("progress.csv"),
+            progress_columns: Vec::new(),
+            anomalies: log("anomalies.csv"),
+            recent: Vec::new(),
+            last_checkpoint: 0,
+            snapshot_every: config.run.policy_every,
+            last_snapshot: 0,
+            stop,
+            display: Display::new(config.run.total_steps, quiet),
+            started: Instant::now(),
+            earlier_seconds: 0.0,
+        }
+    }
+
+    /// Wall-clock seconds of the run, all its parts together.
+    pub fn wall_seconds(&self) -> f64 {
+        self.earlier_seconds + self.started.elapsed().as_secs_f64()
+    }
+
+    /// Ends the progress display.
+    pub fn finish(&mut self) {
+        self.display.finish();
+    }
+
+    fn snapshot_due(&self, at: Clock) -> bool {
+        self.snapshot_every > 0 && at.steps >= self.last_snapshot + self.snapshot_every
+    }
+
+    fn recent_mean(&self, f: impl Fn(&EpisodeRow) -> f64) -> f64 {
+        self.recent.iter().map(f).sum::<f64>() / self.recent.len().max(1) as f64
+    }
+}
+
+impl Recorder for RunDir {
+    fn episode(&mut self, row: &EpisodeRow) -> Result<()> {
+        let EpisodeRow { episode, steps, length, total_reward, violation, cumulative_violations, anomaly } = row;
+        let violated = u8::from(*violation);
+        self.episodes
+            .line(&format!("{episode},{steps},{length},{total_reward},{violated},{cumulative_violations}"))?;
+        if let Some(anomaly) = anomaly {
+            if self.anomalies.bytes == 0 {
+                self.anomalies.line("episode,steps,anomaly")?;
+            }
+            self.anomalies.line(&format!("{episode},{steps},{}", anomaly.name()))?;
+        }
+        if self.recent.len() == RECENT {
+            self.recent.remove(0);
+        }
+        self.recent.push(row.clone());
+        Ok(())
+    }
+
+    fn metrics(&mut self, at: Clock, metrics: &Metrics) -> Result<()> {
+        if self.recent.is_empty() {
+            return Ok(());
+        }
+        let wall = self.wall_seconds();
+        let mut values: Vec<(&str, f64)> = vec![
+            // OmniSafe's plotter refuses a file without this column; an epoch is a row here.
+            ("Train/Epoch", 0.0),
+            ("TotalEnvSteps", at.steps as f64),
+            ("Metrics/EpRet", self.recent_mean(|r| r.total_reward)),
+            ("Metrics/EpCost", self.recent_mean(|r| f64::from(u8::from(r.violation)))),
+            ("Metrics/EpLen", self.recent_mean(|r| r.length as f64)),
+            ("Metrics/CumulativeCost", at.violations as f64),
+            ("Metrics/CostRate", at.violations as f64 / at.steps.max(1) as f64),
+            ("Time/Total", wall),
+            ("Time/FPS", at.steps as f64 / wall.max(1e-9)),
+        ];
+        values.extend(metrics.0.iter().copied());
+        if self.progress_columns.is_empty() {
+            self.progress_columns = values.iter().map(|(name, _)| name.to_string()).collect();
+            self.progress.line(&self.progress_columns.join(","))?;
+        }
+        values[0].1 = at.steps as f64 / self.budget as f64;
+        let value = |column: &String| {
+            values.iter().find(|(name, _)| name == column).map(|(_, v)| v.to_string()).unwrap_or_default()
+        };
+        let line: Vec<String> = self.progress_columns.iter().map(value).collect();
+        self.progress.line(&line.join(","))
+    }
+
+    fn checkpoint_due(&self, at: Clock) -> bool {
+        at.steps >= self.last_checkpoint + self.every || self.snapshot_due(at)
+    }
+
+    fn checkpoint(&mut self, at: Clock, state: &mut Saver, whole: bool) -> Result<()> {
+        if self.snapshot_due(at) {
+            checkpoint::write_snapshot(&self.path.join("policies"), &self.identity, at.steps, state)?;
+            self.last_snapshot = at.steps;
+        }
+        if !whole && at.steps < self.last_checkpoint + self.every {
+            return Ok(());
+        }
+        for log in [&self.episodes, &self.progress, &self.anomalies] {
+            log.sync()?;
+        }
+        let files = FileState {
+            episodes: self.episodes.bytes,
+            progress: self.progress.bytes,
+            anomalies: self.anomalies.bytes,
+            recent: self.recent.iter().map(|r| (r.length, r.total_reward, r.violation)).collect(),
+            last_snapshot: self.last_snapshot,
+            wall_seconds: self.wall_seconds(),
+        };
+        state.json("files", &files);
+        checkpoint::write(&self.path.join("checkpoints"), &self.identity, at.steps, state, self.keep)?;
+        self.last_checkpoint = at.steps;
+        Ok(())
+    }
+
+    fn stop_requested(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn step(&mut self, at: Clock) {
+        let recent = self.recent_mean(|r| r.total_reward);
+        self.display.step(at, recent);
+    }
+}
+
+/// A progress bar on a terminal; elsewhere a plain line now and then.
+struct Display {
+    bar: Option<ProgressBar>,
+    plain: bool,
+    budget: u64,
+    last: Instant,
+    last_steps: Option<u64>,
+}
+
+/// Between plain lines.
+const PLAIN: Duration = Duration::from_secs(30);
+/// Between redraws.
+const REDRAW: Duration = Duration::from_millis(200);
+
+impl Display {
+    fn new(budget: u64, quiet: bool) -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        let bar = (terminal && !quiet).then(|| {
+            let bar = ProgressBar::new(budget);
+            let style = "{bar:30} {percent:>3}%  {human_pos}/{human_len} steps  {per_sec}  {eta} left  {msg}";
+            bar.set_style(ProgressStyle::with_template(style).expect("a valid template"));
+            bar
+        });
+        Self { plain: !terminal && !quiet, bar, budget, last: Instant::now(), last_steps: None }
+    }
+
+    fn step(&mut self, at: Clock, recent: f64) {
+        // Reading the clock every step is cheap; redrawing is not.
+        let wait = if self.plain { PLAIN } else { REDRAW };
+        let first = self.last_steps.is_none();
+        if first {
+            self.last_steps = Some(at.steps);
+            if let Some(bar) = &self.bar {
+                bar.set_position(at.steps);
+                bar.reset_eta();
+            }
+        }
+        let elapsed = self.last.elapsed();
+        if elapsed < wait {
+            return;
+        }
+        let message = format!("return {recent:.1}  violations {}", at.violations);
+        if let Some(bar) = &self.bar {
+            bar.set_position(at.steps);
+            bar.set_message(message);
+        } else if self.plain {
+            let speed = (at.steps - self.last_steps.unwrap_or(0)) as f64 / elapsed.as_secs_f64();
+            let left = (self.budget.saturating_sub(at.steps)) as f64 / speed.max(1e-9);
+            let (steps, budget) = (at.steps, self.budget);
+            eprintln!("{steps}/{budget} steps  {speed:.0} steps/s  {} left  {message}", minutes(left));
+        }
+        self.last = Instant::now();
+        self.last_steps = Some(at.steps);
+    }
+
+    fn finish(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// A duration for people.
+pub fn minutes(seconds: f64) -> String {
+    match seconds {
+        s if s < 90.0 => format!("{s:.0} s"),
+        s if s < 5400.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}

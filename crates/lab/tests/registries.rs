@@ -1,0 +1,253 @@
+//! What must hold for every robot and every method together. The tests read the registries, so that the robot and the
+//! method of tomorrow are covered too.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use blocks::env::End;
+use blocks::rng::Rng;
+use lab::config::{Config, Overrides, RunConfig};
+use lab::train::{self, Stop};
+use methods::METHODS;
+use robots::{Options, ROBOTS};
+
+/// A run small enough for CI: narrow networks that learn from early on.
+fn small(algo: &str, env: &str, steps: u64, seed: u64) -> Config {
+    let mut overrides = Overrides::default();
+    let defaults: toml::Table = {
+        let env = robots::make(env, Options::default()).unwrap();
+        toml::from_str(&(methods::find(algo).unwrap().defaults)(env.spec())).unwrap()
+    };
+    // Shrink whatever of these a method has, wherever it has it.
+    fn shrink(table: &toml::Table, path: &str, overrides: &mut Overrides) {
+        for (key, value) in table {
+            let full = format!("{path}.{key}");
+            match (key.as_str(), value) {
+                (_, toml::Value::Table(inner)) => shrink(inner, &full, overrides),
+                ("width" | "batch", _) => overrides.set(&format!("{full}=32")).unwrap(),
+                ("random_steps" | "log_every", _) => overrides.set(&format!("{full}=100")).unwrap(),
+                _ => {}
+            }
+        }
+    }
+    shrink(&defaults, algo, &mut overrides);
+    overrides.set("run.checkpoint_every=150").unwrap();
+    Config::resolve(RunConfig::new(algo, env, seed, steps), &overrides).unwrap()
+}
+
+fn go(config: &Config, path: &Path) -> train::Summary {
+    train::train(config, path, Stop::default(), true).unwrap()
+}
+
+/// The bytes that must not depend on how often a run was stopped.
+fn bytes(path: &Path) -> Vec<(String, Vec<u8>)> {
+    let newest = blocks::checkpoint::list(&path.join("checkpoints")).pop().expect("a last checkpoint");
+    let mut files = vec![("episodes.csv".to_string(), fs::read(path.join("episodes.csv")).unwrap())];
+    for entry in fs::read_dir(&newest).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "safetensors") {
+            files.push((path.file_name().unwrap().to_string_lossy().into(), fs::read(&path).unwrap()));
+        }
+    }
+    files.sort();
+    files
+}
+
+fn assert_same(a: &Path, b: &Path, what: &str) {
+    let (a, b) = (bytes(a), bytes(b));
+    assert_eq!(a.len(), b.len(), "{what}");
+    for ((name, left), (_, right)) in a.iter().zip(&b) {
+        assert!(left == right, "{what}: {name} differs");
+    }
+}
+
+#[test]
+fn every_robot_keeps_its_contract() {
+    for robot in ROBOTS {
+        let mut env = (robot.make)(Options::default()).unwrap();
+        let spec = env.spec().clone();
+        assert_eq!(spec.name, robot.name);
+        assert_eq!(spec.obs_dim, robot.contract.observation.len(), "{}: observation table", robot.name);
+        assert_eq!(spec.action_dim, robot.contract.action.len(), "{}: action table", robot.name);
+        assert_eq!(spec.time_limit, robot.contract.time_limit);
+        let mut rng = Rng::stream(0, "contract");
+        let mut action = vec![0.0; spec.action_dim];
+        let (mut violations, mut truncations) = (0, 0);
+        for episode in 0..20 {
+            env.reset(&mut rng);
+            assert!(!env.violates(env.obs()), "{} must not start in a violation", robot.name);
+            for t in 1.. {
+                // Some episodes play random actions, some none at all.
+                if episode % 4 != 0 {
+                    rng.fill_action(&mut action);
+                } else {
+                    action.fill(0.0);
+                }
+                let step = env.step(&action);
+                assert_eq!(env.obs().len(), spec.obs_dim);
+                assert!(step.reward.is_finite());
+                let violated = step.end == Some(End::Violation);
+                assert_eq!(step.cost, f64::from(u8::from(violated)), "{}: cost is 1 at a violation", robot.name);
+                assert_eq!(violated, env.violates(env.obs()) || step.anomaly.is_some(), "{}", robot.name);
+                if step.end.is_some() {
+                    violations += u32::from(violated);
+                    truncations += u32::from(!violated);
+                    assert!(violated || t == spec.time_limit);
+                    break;
+                }
+                assert!(t < spec.time_limit, "{} must end by its limit", robot.name);
+            }
+        }
+        assert!(violations > 0, "{} can be violated", robot.name);
+        let stands = ["ant", "cheetah", "toy"].contains(&robot.name);
+        assert_eq!(truncations > 0, stands, "{}: zero actions survive on robots that stand by themselves", robot.name);
+    }
+}
+
+#[test]
+fn a_saved_state_continues_bit_for_bit() {
+    for robot in ROBOTS {
+        let mut env = (robot.make)(Options::default()).unwrap();
+        let mut other = (robot.make)(Options::default()).unwrap();
+        let mut rng = Rng::stream(3, "save");
+        env.reset(&mut rng);
+        let mut action = vec![0.0; env.spec().action_dim];
+        for _ in 0..15 {
+            rng.fill_action(&mut action);
+            env.step(&action);
+        }
+        other.restore(&env.save()).unwrap();
+        for t in 0..200 {
+            assert_eq!(env.obs(), other.obs(), "{} at {t}", robot.name);
+            rng.fill_action(&mut action);
+            let (a, b) = (env.step(&action), other.step(&action));
+            assert_eq!((a.reward.to_bits(), a.end), (b.reward.to_bits(), b.end), "{} at {t}", robot.name);
+        }
+        assert!(env.restore(&[0.0; 3]).is_err(), "{}: a state of the wrong length is refused", robot.name);
+    }
+}
+
+#[test]
+fn looking_at_a_robot_does_not_disturb_it() {
+    for robot in ROBOTS {
+        let play = |look: bool| {
+            let mut env = (robot.make)(Options::default()).unwrap();
+            let mut rng = Rng::stream(4, "look");
+            env.reset(&mut rng);
+            let mut action = vec![0.0; env.spec().action_dim];
+            let mut poses = Vec::new();
+            let mut total = 0.0;
+            for _ in 0..50 {
+                rng.fill_action(&mut action);
+                total += env.step(&action).reward;
+                if look {
+                    env.poses(&mut poses);
+                    assert_eq!(poses.len(), env.scene().len());
+                }
+            }
+            (total.to_bits(), env.obs().to_vec())
+        };
+        assert_eq!(play(true), play(false), "{}", robot.name);
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_another_seed_does_not() {
+    let dir = tempfile::tempdir().unwrap();
+    for method in METHODS {
+        let path = |name: &str| dir.path().join(format!("{}-{name}", method.name));
+        go(&small(method.name, "toy", 600, 1), &path("a"));
+        go(&small(method.name, "toy", 600, 1), &path("b"));
+        go(&small(method.name, "toy", 600, 2), &path("c"));
+        assert_same(&path("a"), &path("b"), method.name);
+        assert_ne!(bytes(&path("a")), bytes(&path("c")), "{}", method.name);
+    }
+}
+
+/// Stops the run, by its flag, as a signal would, after `wait`.
+fn stop_after(wait: Duration) -> Stop {
+    let stop: Stop = Arc::new(AtomicBool::new(wait.is_zero()));
+    let flag = Arc::clone(&stop);
+    std::thread::spawn(move || {
+        std::thread::sleep(wait);
+        flag.store(true, Ordering::Relaxed);
+    });
+    stop
+}
+
+#[test]
+fn a_run_stopped_and_resumed_many_times_writes_the_same_bytes_on_every_robot() {
+    let dir = tempfile::tempdir().unwrap();
+    for method in METHODS {
+        for robot in ROBOTS {
+            let what = format!("{} on {}", method.name, robot.name);
+            let config = small(method.name, robot.name, 1000, 7);
+            let whole = dir.path().join(format!("{}-{}-whole", method.name, robot.name));
+            let broken = dir.path().join(format!("{}-{}-broken", method.name, robot.name));
+            go(&config, &whole);
+            // The first piece stops as early as it can; then ever longer pieces, ending in the middle of episodes.
+            let mut summary = train::train(&config, &broken, stop_after(Duration::ZERO), true).unwrap();
+            let mut pieces = 1;
+            while !summary.finished {
+                let wait = Duration::from_millis(5 * pieces);
+                summary = train::resume(&broken, None, stop_after(wait), true, |e| panic!("{what}: {e}")).unwrap();
+                pieces += 1;
+                assert!(pieces < 500, "{what} makes no progress");
+            }
+            assert!(pieces > 1, "{what} was never stopped");
+            assert_same(&whole, &broken, &what);
+        }
+    }
+}
+
+#[test]
+fn a_damaged_newest_checkpoint_is_named_and_the_one_before_gives_the_same_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = small("sac", "toy", 700, 3);
+    let (whole, broken) = (dir.path().join("whole"), dir.path().join("broken"));
+    go(&config, &whole);
+    go(&config, &broken);
+    let newest = blocks::checkpoint::list(&broken.join("checkpoints")).pop().unwrap();
+    fs::write(newest.join("weights.safetensors"), b"short").unwrap();
+    let mut heard = Vec::new();
+    let summary = train::resume(&broken, None, Stop::default(), true, |e| heard.push(e.to_string())).unwrap();
+    assert!(summary.finished);
+    assert!(heard.len() == 1 && heard[0].contains("weights.safetensors"), "{heard:?}");
+    assert_same(&whole, &broken, "after falling back");
+    // With none left, nothing is thrown away.
+    for path in blocks::checkpoint::list(&broken.join("checkpoints")) {
+        fs::write(path.join("manifest.json"), b"{").unwrap();
+    }
+    let rows = fs::read(broken.join("episodes.csv")).unwrap();
+    let error = train::resume(&broken, None, Stop::default(), true, |_| ()).err().unwrap().to_string();
+    assert!(error.contains("nothing was changed"), "{error}");
+    assert_eq!(rows, fs::read(broken.join("episodes.csv")).unwrap());
+}
+
+#[test]
+fn a_finished_run_can_be_extended() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    go(&small("sac", "toy", 400, 3), &path);
+    let before = fs::read_to_string(path.join("episodes.csv")).unwrap();
+    let summary = train::resume(&path, Some(900), Stop::default(), true, |e| panic!("{e}")).unwrap();
+    assert_eq!((summary.steps, summary.finished), (900, true));
+    let after = fs::read_to_string(path.join("episodes.csv")).unwrap();
+    assert!(after.starts_with(&before) && after.len() > before.len());
+    assert!(after.lines().last().unwrap().contains(",900,"));
+}
+
+#[test]
+fn a_folder_that_holds_a_run_is_not_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = small("sac", "toy", 200, 3);
+    let path = dir.path().join("run");
+    go(&config, &path);
+    let before = fs::read(path.join("episodes.csv")).unwrap();
+    let error = train::train(&config, &path, Stop::default(), true).unwrap_err().to_string();
+    assert!(error.contains("already holds a run"), "{error}");
+    assert_eq!(before, fs::read(path.join("episodes.csv")).unwrap());
+}

@@ -1,0 +1,233 @@
+//! SAC, and safe SAC: the same loop, with a violation worth −C/(1−γ) (Thomas et al. 2021, section 4).
+
+use std::time::Instant;
+
+use blocks::Result;
+use blocks::checkpoint::{Loader, Saver};
+use blocks::env::Spec;
+use blocks::nets::{Mlp, Tape, gaussian};
+use blocks::record::Metrics;
+use blocks::replay::{Batch, Replay};
+use blocks::rng::{Rng, RngState};
+use blocks::run::Run;
+use blocks::soft_actor_critic::{SoftActorCritic, SoftActorCriticConfig, ViolationValue};
+use serde::{Deserialize, Serialize};
+
+use crate::{Actor, Method, Setup};
+
+/// Settings of both.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SacConfig {
+    /// Uniform random actions before the policy acts.
+    pub random_steps: u64,
+    /// Gradient updates per environment step; 0.25 is one update every four steps.
+    pub updates_per_step: f64,
+    /// Transitions per minibatch.
+    pub batch: usize,
+    /// Transitions kept.
+    pub replay: usize,
+    /// Environment steps between rows of `progress.csv`.
+    pub log_every: u64,
+    /// The update itself.
+    pub learner: SoftActorCriticConfig,
+    /// What a violation is worth.
+    pub violation: ViolationConfig,
+}
+
+/// What a violation is worth.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ViolationConfig {
+    /// Whether a violating transition is worth −C/(1−γ) instead of its reward, with
+    /// C = (r_max − r_min)/γ^H − r_max and the least and greatest reward seen so far.
+    pub penalised: bool,
+    /// H: steps within which a violation may be unavoidable (SMBPO's model horizon).
+    pub horizon: u32,
+}
+
+impl Default for SacConfig {
+    fn default() -> Self {
+        Self {
+            // Two episodes' worth of clipped noise fill the replay before the first update; SB3 and CleanRL have 100 and 5000.
+            random_steps: 5000,
+            updates_per_step: 1.0,
+            batch: 256,
+            replay: 1_000_000,
+            log_every: 5000,
+            learner: SoftActorCriticConfig::default(),
+            violation: ViolationConfig { penalised: false, horizon: 10 },
+        }
+    }
+}
+
+impl SacConfig {
+    /// Safe SAC as in SMBPO: half the usual target entropy (its values are −4, −3, −1 and −2 for Ant, Cheetah, Hopper and
+    /// Humanoid), one critic drawn for the actor.
+    pub fn safe() -> Self {
+        let learner = SoftActorCriticConfig { entropy_per_action: 0.5, min_critic: false, ..Default::default() };
+        Self { violation: ViolationConfig { penalised: true, horizon: 10 }, learner, ..Self::default() }
+    }
+}
+
+/// The learner.
+pub struct Sac {
+    config: SacConfig,
+    learner: SoftActorCritic,
+    replay: Replay,
+    act_rng: Rng,
+    learn_rng: Rng,
+    reward_range: [f64; 2],
+    // Scratch.
+    tape: Tape,
+    state: Vec<f32>,
+    action: Vec<f32>,
+    noise: Vec<f32>,
+    batch: Batch,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SacState {
+    act_rng: RngState,
+    learn_rng: RngState,
+    reward_range: [f64; 2],
+}
+
+impl Sac {
+    /// A fresh learner.
+    pub fn new(spec: &Spec, config: SacConfig, setup: Setup) -> Result<Self> {
+        let mut init = Rng::stream(setup.seed, "init");
+        let (obs, action) = (spec.obs_dim, spec.action_dim);
+        let learner = SoftActorCritic::new(config.learner.clone(), obs, action, setup.threads, &mut init)?;
+        Ok(Self {
+            learner,
+            replay: Replay::new(obs, action, config.replay),
+            act_rng: Rng::stream(setup.seed, "policy"),
+            learn_rng: Rng::stream(setup.seed, "learner"),
+            reward_range: [0.0, 0.0],
+            tape: Tape::default(),
+            state: vec![0.0; obs],
+            action: vec![0.0; action],
+            noise: vec![0.0; action],
+            batch: Batch::default(),
+            config,
+        })
+    }
+
+    /// −C/(1−γ), with C = (r_max − r_min)/γ^H − r_max.
+    fn violation_value(&self) -> ViolationValue {
+        if !self.config.violation.penalised {
+            return ViolationValue::Terminal;
+        }
+        ViolationValue::Fixed(penalty(self.reward_range, self.config.learner.gamma, self.config.violation.horizon) as f32)
+    }
+
+    fn choose(&mut self, random: bool) {
+        if random {
+            self.act_rng.fill_action(&mut self.action);
+            return;
+        }
+        let head = self.learner.actor().forward(&self.state, 1, &mut self.tape);
+        self.act_rng.fill_normal(&mut self.noise);
+        let mut log_prob = [0.0];
+        gaussian::squashed_sample(head, &self.noise, self.noise.len(), &mut self.action, &mut log_prob);
+    }
+}
+
+/// SMBPO's value of a violation: any policy that avoids it for H steps and then earns the least reward is better.
+fn penalty([least, greatest]: [f64; 2], gamma: f64, horizon: u32) -> f64 {
+    let c = (greatest - least) / gamma.powi(horizon as i32) - greatest;
+    -c / (1.0 - gamma)
+}
+
+impl Method for Sac {
+    fn train(&mut self, run: &mut Run) -> Result<()> {
+        while run.next_episode()? {
+            while !run.over() {
+                self.state.copy_from_slice(run.state());
+                let acting = Instant::now();
+                self.choose(run.clock().steps < self.config.random_steps);
+                run.add_time("acting", acting);
+                let step = run.step(&self.action)?;
+                let [least, greatest] = self.reward_range;
+                self.reward_range = [least.min(step.reward), greatest.max(step.reward)];
+                let violation = step.cost > 0.0;
+                self.replay.push(&self.state, &self.action, step.reward as f32, violation, run.state());
+
+                let steps = run.clock().steps;
+                let log = steps.is_multiple_of(self.config.log_every);
+                let mut metrics = Metrics::default();
+                let learning = Instant::now();
+                let due = (steps.saturating_sub(self.config.random_steps) as f64 * self.config.updates_per_step) as u64;
+                while self.learner.updates() < due {
+                    let last = log && self.learner.updates() + 1 == due;
+                    self.replay.sample(self.config.batch, &mut self.learn_rng, &mut self.batch);
+                    let value = self.violation_value();
+                    self.learner.update(&self.batch, value, &mut self.learn_rng, last.then_some(&mut metrics))?;
+                }
+                run.add_time("learning", learning);
+                if log {
+                    run.record(&metrics)?;
+                }
+                run.checkpoint(|to| self.save(to))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn actor(&self) -> Box<dyn Actor> {
+        let net = self.learner.actor().clone();
+        Box::new(SacActor { noise: vec![0.0; net.outputs() / 2], net, tape: Tape::default(), rng: self.act_rng.clone() })
+    }
+
+    fn load_policy(&mut self, from: &Loader) -> Result<()> {
+        self.learner.load_policy(from)
+    }
+
+    fn save<'a>(&'a self, to: &mut Saver<'a>) {
+        self.learner.save(to);
+        self.replay.save("transitions", to);
+        let (act_rng, learn_rng) = (self.act_rng.save(), self.learn_rng.save());
+        to.json("sac", &SacState { act_rng, learn_rng, reward_range: self.reward_range });
+    }
+
+    fn load(&mut self, from: &Loader) -> Result<()> {
+        self.learner.load(from)?;
+        self.replay.load("transitions", from)?;
+        let state: SacState = from.json("sac")?;
+        self.act_rng = Rng::load(&state.act_rng)?;
+        self.learn_rng = Rng::load(&state.learn_rng)?;
+        self.reward_range = state.reward_range;
+        Ok(())
+    }
+}
+
+struct SacActor {
+    net: Mlp,
+    tape: Tape,
+    noise: Vec<f32>,
+    rng: Rng,
+}
+
+impl Actor for SacActor {
+    fn act(&mut self, state: &[f32], explore: bool, action: &mut [f32]) {
+        let head = self.net.forward(state, 1, &mut self.tape);
+        if explore {
+            self.rng.fill_normal(&mut self.noise);
+            gaussian::squashed_sample(head, &self.noise, action.len(), action, &mut [0.0]);
+        } else {
+            gaussian::squashed_mean(head, action.len(), action);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_value_of_a_violation_by_hand() {
+        // r in [−1.95, 1.79]: C = 3.74/0.99¹⁰ − 1.79 = 2.3454, value −234.5
+        assert!((penalty([-1.95, 1.79], 0.99, 10) + 234.5).abs() < 0.1);
+    }
+}
