@@ -4,6 +4,7 @@
 
 mod envs;
 mod record;
+mod update;
 
 use std::path::Path;
 
@@ -15,10 +16,13 @@ use clap::Subcommand;
 pub enum Subject {
     /// Control steps per second of the four robots, against Gymnasium
     Envs(envs::Options),
+    /// Environment steps per second of SAC with one update per step, against stable-baselines3 and sbx
+    Update(update::Options),
 }
 
 pub fn run(root: &Path, subject: &Subject) -> Result<()> {
     match subject {
         Subject::Envs(options) => envs::run(root, options),
+        Subject::Update(options) => update::run(root, options),
     }
 }

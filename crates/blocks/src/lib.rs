@@ -11,6 +11,7 @@ pub mod replay;
 pub mod rng;
 pub mod run;
 pub mod soft_actor_critic;
+pub mod team;
 pub mod toy;
 
 pub use error::{Error, Result};

@@ -18,6 +18,7 @@ use crate::nets::{Adam, Mlp, Model, Tape, gaussian, polyak};
 use crate::record::Metrics;
 use crate::replay::Batch;
 use crate::rng::Rng;
+use crate::team::{Shares, Team};
 use crate::{Error, Result};
 
 /// Sizes and rates of the update.
@@ -86,7 +87,7 @@ pub struct SoftActorCritic {
     updates: u64,
     workers: Vec<Worker>,
     noise: [Vec<f32>; 2],
-    pool: Option<rayon::ThreadPool>,
+    team: Team,
 }
 
 /// Everything one thread needs for its part of a minibatch.
@@ -150,10 +151,6 @@ impl SoftActorCritic {
         let actor = Model::new(&sizes(obs, 2 * action), rate, rng);
         let critics = [(); 2].map(|()| Model::new(&sizes(obs + action, 1), rate, rng));
         let targets = [critics[0].net.clone(), critics[1].net.clone()];
-        let pool = match threads {
-            0 | 1 => None,
-            n => Some(rayon::ThreadPoolBuilder::new().num_threads(n).build().map_err(|e| Error::other(e.to_string()))?),
-        };
         let worker = Worker {
             actor_grad: vec![0.0; actor.grad.len()],
             critic_grads: [vec![0.0; critics[0].grad.len()], vec![0.0; critics[1].grad.len()]],
@@ -170,7 +167,7 @@ impl SoftActorCritic {
             updates: 0,
             workers: vec![worker; threads.max(1)],
             noise: Default::default(),
-            pool,
+            team: Team::new(threads),
             config,
         })
     }
@@ -191,19 +188,13 @@ impl SoftActorCritic {
     /// Runs `work` on every part of the batch.
     fn each_part(&mut self, rows: usize, work: impl Fn(&Self, &mut Worker, Part) + Sync) {
         let mut workers = std::mem::take(&mut self.workers);
-        let n = workers.len();
-        let part = |i: usize| Part { from: rows * i / n, rows: rows * (i + 1) / n - rows * i / n, of: rows };
-        match &self.pool {
-            None => workers.iter_mut().enumerate().for_each(|(i, w)| work(self, w, part(i))),
-            Some(pool) => {
-                let (this, work) = (&*self, &work);
-                pool.scope(|scope| {
-                    for (i, worker) in workers.iter_mut().enumerate() {
-                        scope.spawn(move |_| work(this, worker, part(i)));
-                    }
-                });
-            }
-        }
+        let (shares, this) = (Shares::new(&mut workers), &*self);
+        self.team.run(&|i| {
+            let share = this.team.share(i, rows);
+            // SAFETY: each member takes its own worker only.
+            let worker = &mut unsafe { shares.part(i..i + 1) }[0];
+            work(this, worker, Part { from: share.start, rows: share.len(), of: rows });
+        });
         self.workers = workers;
     }
 
@@ -219,17 +210,16 @@ impl SoftActorCritic {
 
         self.each_part(n, |this, worker, part| this.critic_part(worker, part, batch, violation));
         for i in 0..2 {
-            let critic = &mut self.critics[i];
-            sum_in_order(&mut critic.grad, self.workers.iter_mut().map(|w| &mut w.critic_grads[i]));
-            critic.step();
-            polyak(&mut self.targets[i].params, &critic.net.params, self.config.tau as f32);
+            let target = Some((&mut self.targets[i].params[..], self.config.tau as f32));
+            let grads = self.workers.iter_mut().map(|w| &mut w.critic_grads[i][..]);
+            step_in_parts(&self.team, &mut self.critics[i], grads, target);
         }
 
         let learn_actor = self.updates.is_multiple_of(self.config.actor_every);
         if learn_actor {
             self.each_part(n, |this, worker, part| this.actor_part(worker, part, batch, coin));
-            sum_in_order(&mut self.actor.grad, self.workers.iter_mut().map(|w| &mut w.actor_grad));
-            self.actor.step();
+            let grads = self.workers.iter_mut().map(|w| &mut w.actor_grad[..]);
+            step_in_parts(&self.team, &mut self.actor, grads, None);
             if self.config.auto_alpha {
                 let log_prob = self.workers.iter().map(|w| w.sums.log_prob).sum::<f64>() / n as f64;
                 let target = -self.config.entropy_per_action * self.action as f64;
@@ -375,14 +365,37 @@ impl SoftActorCritic {
     }
 }
 
-/// Adds the workers' gradients to `total`, always in the same order, and zeroes them.
-fn sum_in_order<'a>(total: &mut [f32], parts: impl Iterator<Item = &'a mut Vec<f32>>) {
-    for part in parts {
-        for (t, p) in total.iter_mut().zip(part.iter_mut()) {
-            *t += *p;
-            *p = 0.0;
+/// One Adam step on the sum of the workers' gradients (which are zeroed), and the target network's step towards it. Every
+/// member of the team does it for its own share of the parameters, summing the workers in the same order.
+fn step_in_parts<'a>(
+    team: &Team,
+    model: &mut Model,
+    grads: impl Iterator<Item = &'a mut [f32]>,
+    target: Option<(&mut [f32], f32)>,
+) {
+    let n = model.grad.len();
+    let step = model.adam.begin();
+    let (m, v) = model.adam.moments();
+    let [params, total, m, v] = [&mut model.net.params[..], &mut model.grad[..], m, v].map(Shares::new);
+    let grads: Vec<Shares<f32>> = grads.map(Shares::new).collect();
+    let target = target.map(|(target, tau)| (Shares::new(target), tau));
+    team.run(&|i| {
+        let range = || team.share(i, n);
+        // SAFETY: shares of different members do not overlap, and each array is taken once.
+        let [params, total, m, v] = [&params, &total, &m, &v].map(|s| unsafe { s.part(range()) });
+        for grad in &grads {
+            // SAFETY: as above.
+            for (t, g) in total.iter_mut().zip(unsafe { grad.part(range()) }) {
+                *t += std::mem::take(g);
+            }
         }
-    }
+        step.apply(params, total, m, v);
+        total.fill(0.0);
+        if let Some((target, tau)) = &target {
+            // SAFETY: as above.
+            polyak(unsafe { target.part(range()) }, params, *tau);
+        }
+    });
 }
 
 #[cfg(test)]

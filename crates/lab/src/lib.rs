@@ -2,6 +2,7 @@
 //! command line.
 
 pub mod config;
+pub mod data;
 pub mod run_dir;
 pub mod train;
 

@@ -158,7 +158,8 @@ fn page(replay: &Replay) -> Result<Page<'_>> {
             poses.extend(position.chain(quaternion).flat_map(i16::to_le_bytes));
         }
     }
-    let column = |values: &mut dyn Iterator<Item = f32>| base64(&values.flat_map(f32::to_le_bytes).collect::<Vec<u8>>());
+    let column =
+        |values: &mut dyn Iterator<Item = f32>| base64(&values.flat_map(f32::to_le_bytes).collect::<Vec<u8>>());
     let risks = frames.iter().any(|f| f.risk.is_some());
     // A robot that is not in the registry still has a page, only without the words of its contract.
     let contract = robots::find(&replay.env).ok().map(|r| r.contract);
@@ -249,7 +250,8 @@ mod tests {
 
     #[test]
     fn base64_is_that_of_rfc_4648() {
-        let pairs = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE=")];
+        let pairs =
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE=")];
         for (plain, coded) in pairs {
             assert_eq!(base64(plain.as_bytes()), coded);
         }

@@ -42,6 +42,8 @@ pub struct ViolationConfig {
     /// Whether a violating transition is worth −C/(1−γ) instead of its reward, with
     /// C = (r_max − r_min)/γ^H − r_max and the least and greatest reward seen so far.
     pub penalised: bool,
+    /// C itself; 0 for SMBPO's formula.
+    pub cost: f64,
     /// H: steps within which a violation may be unavoidable (SMBPO's model horizon).
     pub horizon: u32,
 }
@@ -56,7 +58,7 @@ impl Default for SacConfig {
             replay: 1_000_000,
             log_every: 5000,
             learner: SoftActorCriticConfig::default(),
-            violation: ViolationConfig { penalised: false, horizon: 10 },
+            violation: ViolationConfig { penalised: false, cost: 0.0, horizon: 10 },
         }
     }
 }
@@ -66,7 +68,7 @@ impl SacConfig {
     /// Humanoid), one critic drawn for the actor.
     pub fn safe() -> Self {
         let learner = SoftActorCriticConfig { entropy_per_action: 0.5, min_critic: false, ..Default::default() };
-        Self { violation: ViolationConfig { penalised: true, horizon: 10 }, learner, ..Self::default() }
+        Self { violation: ViolationConfig { penalised: true, cost: 0.0, horizon: 10 }, learner, ..Self::default() }
     }
 }
 
@@ -114,12 +116,15 @@ impl Sac {
         })
     }
 
-    /// −C/(1−γ), with C = (r_max − r_min)/γ^H − r_max.
+    /// −C/(1−γ).
     fn violation_value(&self) -> ViolationValue {
-        if !self.config.violation.penalised {
+        let ViolationConfig { penalised, cost, horizon } = self.config.violation;
+        if !penalised {
             return ViolationValue::Terminal;
         }
-        ViolationValue::Fixed(penalty(self.reward_range, self.config.learner.gamma, self.config.violation.horizon) as f32)
+        let gamma = self.config.learner.gamma;
+        let cost = if cost > 0.0 { cost } else { smbpo_cost(self.reward_range, gamma, horizon) };
+        ViolationValue::Fixed((-cost / (1.0 - gamma)) as f32)
     }
 
     fn choose(&mut self, random: bool) {
@@ -134,10 +139,9 @@ impl Sac {
     }
 }
 
-/// SMBPO's value of a violation: any policy that avoids it for H steps and then earns the least reward is better.
-fn penalty([least, greatest]: [f64; 2], gamma: f64, horizon: u32) -> f64 {
-    let c = (greatest - least) / gamma.powi(horizon as i32) - greatest;
-    -c / (1.0 - gamma)
+/// SMBPO's C: with it, any policy that avoids a violation for H steps and then earns the least reward is better.
+fn smbpo_cost([least, greatest]: [f64; 2], gamma: f64, horizon: u32) -> f64 {
+    (greatest - least) / gamma.powi(horizon as i32) - greatest
 }
 
 impl Method for Sac {
@@ -227,7 +231,7 @@ mod tests {
 
     #[test]
     fn the_value_of_a_violation_by_hand() {
-        // r in [−1.95, 1.79]: C = 3.74/0.99¹⁰ − 1.79 = 2.3454, value −234.5
-        assert!((penalty([-1.95, 1.79], 0.99, 10) + 234.5).abs() < 0.1);
+        // r in [−1.95, 1.79]: C = 3.74/0.99¹⁰ − 1.79 = 2.3454
+        assert!((smbpo_cost([-1.95, 1.79], 0.99, 10) - 2.3454).abs() < 1e-3);
     }
 }

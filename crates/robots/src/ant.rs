@@ -1,4 +1,5 @@
-//! Ant: a four-legged robot in three dimensions. Violated when it topples or jumps off.
+//! Ant: a four-legged robot in three dimensions. Its torso is a ball of radius 0.25 m, so nearly every violation is a
+//! torso thrown above 1 m; lying on its back is none by itself.
 
 use crate::sim::{Forward, Noise, RUNAWAY, Robot, TIME_LIMIT};
 use crate::{Column, Contract};
@@ -19,7 +20,7 @@ pub static ROBOT: Robot = Robot {
     noise: Noise::UniformNormal(0.1, 0.1),
     violates,
     contract: Contract {
-        about: "four-legged robot; violated when it topples (torso below 0.2 m or above 1 m)",
+        about: "four-legged robot; violated when its torso is below 0.2 m or above 1 m",
         action: &[
             c("hip_4", "torque on the back right hip, 150 N m"),
             c("ankle_4", "torque on the back right ankle, 150 N m"),

@@ -174,13 +174,12 @@ impl MujocoEnv {
                 return Some(Anomaly::Warning(warning_name(kind)));
             }
         }
-        let moving = self.data.qpos()[self.robot.hidden_qpos..].iter().chain(self.data.qvel());
-        let worst = moving.fold(0.0, |worst: f64, x| if x.is_nan() { f64::NAN } else { worst.max(x.abs()) });
-        match worst {
-            w if !w.is_finite() => Some(Anomaly::NotFinite),
-            w if w >= self.robot.runaway => Some(Anomaly::Runaway),
-            _ => None,
+        let (qpos, qvel) = (self.data.qpos(), self.data.qvel());
+        if qpos.iter().chain(qvel).any(|x| !x.is_finite()) {
+            return Some(Anomaly::NotFinite);
         }
+        let mut moving = qpos[self.robot.hidden_qpos..].iter().chain(qvel);
+        moving.any(|x| x.abs() >= self.robot.runaway).then_some(Anomaly::Runaway)
     }
 
     /// The simulation itself, for tests that look closer.

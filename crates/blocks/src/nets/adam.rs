@@ -33,20 +33,29 @@ impl Adam {
     /// One step against `grad`.
     pub fn step(&mut self, params: &mut [f32], grad: &[f32]) {
         assert!(params.len() == self.m.len() && grad.len() == self.m.len(), "Adam for {} parameters", self.m.len());
+        let step = self.begin();
+        step.apply(params, grad, &mut self.m, &mut self.v);
+    }
+
+    /// Counts a step and gives its constants, for those who apply it in parts.
+    pub fn begin(&mut self) -> AdamStep {
         self.t += 1;
-        let (b1, b2) = (self.beta1, self.beta2);
         let t = i32::try_from(self.t).unwrap_or(i32::MAX);
         // Bias corrections in f64: 1 − 0.999^t loses digits in f32 at small t.
-        let c1 = 1.0 - f64::from(b1).powi(t);
-        let c2 = 1.0 - f64::from(b2).powi(t);
-        let rate = (f64::from(self.rate) / c1) as f32;
-        let root = (1.0 / c2.sqrt()) as f32;
-        let epsilon = self.epsilon;
-        for (((p, g), m), v) in params.iter_mut().zip(grad).zip(&mut self.m).zip(&mut self.v) {
-            *m = b1 * *m + (1.0 - b1) * g;
-            *v = b2 * *v + (1.0 - b2) * g * g;
-            *p -= rate * *m / (v.sqrt() * root + epsilon);
+        let c1 = 1.0 - f64::from(self.beta1).powi(t);
+        let c2 = 1.0 - f64::from(self.beta2).powi(t);
+        AdamStep {
+            rate: (f64::from(self.rate) / c1) as f32,
+            root: (1.0 / c2.sqrt()) as f32,
+            beta1: self.beta1,
+            beta2: self.beta2,
+            epsilon: self.epsilon,
         }
+    }
+
+    /// The two moments, for those who apply a step in parts.
+    pub fn moments(&mut self) -> (&mut [f32], &mut [f32]) {
+        (&mut self.m, &mut self.v)
     }
 
     /// Adds the state to a checkpoint.
@@ -62,6 +71,28 @@ impl Adam {
         from.f32s_into(&format!("optimiser/{name}.v"), &mut self.v)?;
         self.t = from.json(&format!("optimiser/{name}.t"))?;
         Ok(())
+    }
+}
+
+/// The constants of one step.
+#[derive(Clone, Copy, Debug)]
+pub struct AdamStep {
+    rate: f32,
+    root: f32,
+    beta1: f32,
+    beta2: f32,
+    epsilon: f32,
+}
+
+impl AdamStep {
+    /// The step on matching parts of parameters, gradient and moments.
+    pub fn apply(&self, params: &mut [f32], grad: &[f32], m: &mut [f32], v: &mut [f32]) {
+        let (b1, b2) = (self.beta1, self.beta2);
+        for (((p, g), m), v) in params.iter_mut().zip(grad).zip(m).zip(v) {
+            *m = b1 * *m + (1.0 - b1) * g;
+            *v = b2 * *v + (1.0 - b2) * g * g;
+            *p -= self.rate * *m / (v.sqrt() * self.root + self.epsilon);
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::{Adam, gaussian, linalg};
 use crate::checkpoint::{Loader, Saver};
 use crate::rng::Rng;
+use crate::team::{Shares, Team};
 use crate::{Error, Result};
 
 /// Sizes and rates.
@@ -89,7 +90,7 @@ pub struct Ensemble {
     /// Each member's gradient in the bounds and its loss, so that they can be summed in the members' order.
     bound_grads: Vec<f32>,
     losses: Vec<f64>,
-    pool: Option<rayon::ThreadPool>,
+    team: Team,
 }
 
 /// What one member's forward pass leaves behind. Grows to the largest batch seen and is then reused.
@@ -133,10 +134,6 @@ impl Ensemble {
         params.extend(std::iter::repeat_n(config.max_log_var as f32, outputs));
         params.extend(std::iter::repeat_n(config.min_log_var as f32, outputs));
         let threads = threads.clamp(1, config.members);
-        let pool = match threads {
-            1 => None,
-            n => Some(rayon::ThreadPoolBuilder::new().num_threads(n).build().map_err(|e| Error::other(e.to_string()))?),
-        };
         let n = params.len();
         Ok(Self {
             inputs,
@@ -148,7 +145,7 @@ impl Ensemble {
             tapes: vec![EnsembleTape::default(); threads],
             bound_grads: vec![0.0; config.members * 2 * outputs],
             losses: vec![0.0; config.members],
-            pool,
+            team: Team::new(threads),
             config,
         })
     }
@@ -263,26 +260,22 @@ impl Ensemble {
             *loss = this.member_gradient(m, x, y, rows, tape, grad, bounds);
         };
         let (member_grads, bounds_grad) = grad.split_at_mut(members * size);
-        let parts = member_grads.chunks_exact_mut(size).zip(bound_grads.chunks_exact_mut(2 * outputs)).zip(&mut losses);
-        match &this.pool {
-            None => {
-                for (m, ((grad, bounds), loss)) in parts.enumerate() {
-                    learn(m, &mut tapes[0], grad, bounds, loss);
-                }
+        let (member_grads, bound_parts) = (Shares::new(member_grads), Shares::new(&mut bound_grads));
+        let (loss_parts, tape_parts) = (Shares::new(&mut losses), Shares::new(&mut tapes));
+        this.team.run(&|i| {
+            // SAFETY: each thread has its own tape and its own members, whose parts do not overlap.
+            let tape = &mut unsafe { tape_parts.part(i..i + 1) }[0];
+            for m in this.team.share(i, members) {
+                let (grad, bounds, loss) = unsafe {
+                    (
+                        member_grads.part(m * size..(m + 1) * size),
+                        bound_parts.part(m * 2 * outputs..(m + 1) * 2 * outputs),
+                        loss_parts.part(m..m + 1),
+                    )
+                };
+                learn(m, tape, grad, bounds, &mut loss[0]);
             }
-            Some(pool) => pool.scope(|scope| {
-                let (mut parts, threads, learn) = (parts.enumerate(), tapes.len(), &learn);
-                for (i, tape) in tapes.iter_mut().enumerate() {
-                    let share = members * (i + 1) / threads - members * i / threads;
-                    let own: Vec<_> = parts.by_ref().take(share).collect();
-                    scope.spawn(move |_| {
-                        for (m, ((grad, bounds), loss)) in own {
-                            learn(m, tape, grad, bounds, loss);
-                        }
-                    });
-                }
-            }),
-        }
+        });
 
         let pull = self.config.bound_weight as f32;
         for member in bound_grads.chunks_exact(2 * outputs) {

@@ -1,0 +1,111 @@
+//! `sskp collect`: plays a trained policy and keeps the episodes as a set of demonstrations.
+
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+
+use anyhow::Result;
+use lab::data::collect::{Plan, collect};
+use lab::data::{check_target, write_minari};
+use lab::train::load_policy;
+
+use crate::error::OrUsage;
+
+/// Play a trained policy and keep its episodes as demonstrations
+///
+/// The set is a Minari dataset (float32 HDF5, compressed): a folder NAME under --out, which Python loads with
+/// MINARI_DATASETS_PATH=OUT and minari.load_dataset("NAME"). The cost of step t is infos/cost[t + 1].
+///
+/// A good agent hardly falls. To have falls in a set, --falls K first plays disturbed episodes: from a random step of the
+/// first half of the time limit on, a random push is added to the actions for ten steps, then another one, until K such
+/// episodes ended in a violation or half of the set is full; those that did not fall are kept too. Then calm episodes fill
+/// up --episodes or --steps. All are put in random order. The metadata count both kinds, and every episode's attributes
+/// say how it was played.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Robot to play; it must be the one the policy was trained on
+    #[arg(long = "env", visible_aliases = ["env-id", "task"], value_name = "ROBOT", value_parser = crate::options::robot())]
+    env: &'static robots::Entry,
+    /// Run directory (its newest checkpoint) or checkpoint folder of the policy
+    #[arg(long, value_name = "RUN")]
+    policy: PathBuf,
+    /// Stop after N episodes
+    #[arg(long, value_name = "N")]
+    episodes: Option<u64>,
+    /// Stop after the episode in which N steps are reached; episodes are never cut
+    #[arg(long, value_name = "N")]
+    steps: Option<u64>,
+    /// Standard deviation of the Gaussian noise added to every action before it is clipped to [-1, 1]
+    #[arg(long, value_name = "X", default_value_t = 0.0)]
+    noise: f64,
+    /// Play disturbed episodes until K of them ended in a violation
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    falls: u64,
+    /// Standard deviation of the pushes in disturbed episodes
+    #[arg(long, value_name = "X", default_value_t = 0.5)]
+    push: f64,
+    /// Play the policy's mean actions instead of sampled ones
+    #[arg(long)]
+    deterministic: bool,
+    /// Seed of start states, noise and order
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Folder of Minari sets to write into
+    #[arg(long, value_name = "PATH")]
+    out: PathBuf,
+    /// Name of the set, like hopper/medium-v0 [default: ROBOT/demos-v0]
+    #[arg(long, value_name = "ID")]
+    name: Option<String>,
+    /// Round observations to multiples of 2^-B (and actions to 1/256, before they are played) for a smaller file
+    #[arg(long, value_name = "B")]
+    bits: Option<u32>,
+    /// Episodes without noise that measure the agent for the metadata; they are not part of the set
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    agent_episodes: u64,
+    /// Show no progress
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+impl Args {
+    pub fn run(self) -> Result<()> {
+        let plan = Plan {
+            env: self.env.name.into(),
+            episodes: self.episodes,
+            steps: self.steps,
+            noise: self.noise,
+            falls: self.falls,
+            push: self.push,
+            seed: self.seed,
+            deterministic: self.deterministic,
+            bits: self.bits,
+            agent_episodes: self.agent_episodes,
+        };
+        let name = self.name.unwrap_or_else(|| format!("{}/demos-v0", self.env.name));
+        plan.validate().or_usage()?;
+        check_target(&self.out, &name).or_usage()?;
+        let mut trained = load_policy(&self.policy, |refused| eprintln!("warning: {refused}")).or_usage()?;
+        plan.check_policy(&trained).or_usage()?;
+        let made = collect(&mut trained, &plan, &command_line(), self.quiet)?;
+        let folder = write_minari(&self.out, &name, &made.demos, &made.played, &made.about)?;
+
+        let mut stdout = stdout().lock();
+        let (episodes, steps) = (made.demos.trajectories().len(), made.demos.steps());
+        writeln!(stdout, "{episodes} episodes, {steps} steps, {} violating episodes", made.demos.violations())?;
+        if made.falls < plan.falls {
+            let (got, asked) = (made.falls, plan.falls);
+            let more = "allow more episodes or steps, or a larger --push";
+            writeln!(stdout, "only {got} of the {asked} falls asked for happened in half of the set; {more}")?;
+        }
+        writeln!(stdout, "wrote {}", folder.display())?;
+        Ok(())
+    }
+}
+
+/// What the user typed, with words quoted that a shell would split.
+pub fn command_line() -> String {
+    let quote = |word: String| {
+        let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
+        if !word.is_empty() && word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    };
+    std::iter::once("sskp".into()).chain(std::env::args().skip(1).map(quote)).collect::<Vec<_>>().join(" ")
+}

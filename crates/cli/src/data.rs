@@ -1,0 +1,173 @@
+//! `sskp data`: looks at, checks, converts and documents sets of demonstrations.
+
+use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, anyhow};
+use clap::{Subcommand, ValueEnum};
+use lab::data::check::check;
+use lab::data::{CostFrom, Set, Stats, card, check_target, convert, write_dsrl, write_minari};
+
+use crate::collect::command_line;
+use crate::error::{OrUsage, usage};
+use crate::options::robot;
+
+/// Look at, check, convert or document a set of demonstrations
+///
+/// PATH is a Minari folder, its data folder, or an HDF5 file in Minari's, DSRL's or D4RL's layout; which one it is, is seen
+/// from its content.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Print what a set holds and how it was made
+    Info {
+        /// The set
+        path: PathBuf,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Look for mistakes; exit code 1 when there are any
+    ///
+    /// Wrong lengths, costs that are off by one, terminations mixed up with time limits, numbers that are not finite,
+    /// actions out of range, and whatever the robot itself would say otherwise.
+    Check {
+        /// The set
+        path: PathBuf,
+        /// Robot it is of, when the file does not say
+        #[arg(long = "env", visible_aliases = ["env-id", "task"], value_name = "ROBOT", value_parser = robot())]
+        env: Option<&'static robots::Entry>,
+    },
+    /// Write a set in another format
+    Convert {
+        /// The set to read
+        #[arg(value_name = "IN")]
+        input: PathBuf,
+        /// For minari the folder of sets to write into, for dsrl the file to write
+        #[arg(value_name = "OUT")]
+        output: PathBuf,
+        /// Robot it is of
+        #[arg(long = "env", visible_aliases = ["env-id", "task"], value_name = "ROBOT", value_parser = robot())]
+        env: &'static robots::Entry,
+        /// Format to write
+        #[arg(long, default_value = "minari")]
+        format: OutFormat,
+        /// Name of a Minari set, like hopper/medium-v0 [default: ROBOT/converted-v0]
+        #[arg(long, value_name = "ID")]
+        name: Option<String>,
+        /// Where costs come from
+        #[arg(long, default_value = "file")]
+        cost_from: Costs,
+    },
+    /// Write a card in Markdown about a set, with a picture beside it
+    Card {
+        /// The set
+        path: PathBuf,
+        /// File to write
+        #[arg(long, value_name = "FILE.MD")]
+        out: PathBuf,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum OutFormat {
+    /// One folder, one group per episode
+    Minari,
+    /// One flat file
+    Dsrl,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Costs {
+    /// The file's own
+    File,
+    /// The robot's constraint, asked of the state after each step; episodes end at the first violation
+    Robot,
+    /// Every termination is a violation
+    Terminal,
+}
+
+impl Args {
+    pub fn run(self) -> Result<()> {
+        match self.what {
+            What::Info { path, json } => info(&path, json),
+            What::Check { path, env } => examine(&path, env.map(|e| e.name)),
+            What::Card { path, out } => document(&path, &out),
+            What::Convert { input, output, env, format, name, cost_from } => {
+                let name = name.unwrap_or_else(|| format!("{}/converted-v0", env.name));
+                let costs = match cost_from {
+                    Costs::File => CostFrom::File,
+                    Costs::Robot => CostFrom::Robot,
+                    Costs::Terminal => CostFrom::Terminal,
+                };
+                rewrite(&input, &output, env.name, format, &name, costs)
+            }
+        }
+    }
+}
+
+fn info(path: &Path, json: bool) -> Result<()> {
+    let set = Set::open(path).or_usage()?;
+    let mut stdout = stdout().lock();
+    if json {
+        writeln!(stdout, "{}", set.to_json())?;
+        return Ok(());
+    }
+    writeln!(stdout, "{}", Stats::of(&set).table())?;
+    let rows = set.provenance_rows();
+    if rows.is_empty() {
+        writeln!(stdout, "\nthe set does not say how it was made")?;
+        return Ok(());
+    }
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    writeln!(stdout, "\nhow it was made")?;
+    for (name, value) in rows {
+        writeln!(stdout, "  {name:<width$}  {value}")?;
+    }
+    Ok(())
+}
+
+fn examine(path: &Path, env: Option<&str>) -> Result<()> {
+    if !path.exists() {
+        return Err(usage(format!("{} does not exist", path.display())));
+    }
+    // A set that cannot be read is what this verb is for: it failed the check, and was no bad usage.
+    let report = check(&Set::open(path)?, env)?;
+    writeln!(stdout().lock(), "{report}")?;
+    match report.fine() {
+        true => Ok(()),
+        false => Err(anyhow!("{} is not as it should be", path.display())),
+    }
+}
+
+fn document(path: &Path, out: &Path) -> Result<()> {
+    let set = Set::open(path).or_usage()?;
+    let report = check(&set, None).or_usage()?;
+    let picture = card::write(&set, &report, out)?;
+    writeln!(stdout().lock(), "wrote {}\nwrote {}", out.display(), picture.display())?;
+    Ok(())
+}
+
+fn rewrite(input: &Path, output: &Path, env: &str, format: OutFormat, name: &str, costs: CostFrom) -> Result<()> {
+    if matches!(format, OutFormat::Minari) {
+        check_target(output, name).or_usage()?;
+    }
+    let (demos, about) = convert(Set::open(input).or_usage()?, env, costs, &command_line()).or_usage()?;
+    let written = match format {
+        OutFormat::Minari => write_minari(output, name, &demos, &[], &about)?,
+        OutFormat::Dsrl => {
+            write_dsrl(output, &demos, &about)?;
+            output.to_path_buf()
+        }
+    };
+    let (episodes, steps) = (demos.trajectories().len(), demos.steps());
+    let mut stdout = stdout().lock();
+    writeln!(stdout, "{episodes} episodes, {steps} steps, {} violating episodes", demos.violations())?;
+    writeln!(stdout, "wrote {}", written.display())?;
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! Options that several verbs share.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+/// Which robot, and how it departs from the paper's.
+#[derive(clap::Args)]
+pub struct Robot {
+    /// Robot to play
+    #[arg(long = "env", visible_aliases = ["env-id", "task"], value_name = "ROBOT", value_parser = robot())]
+    pub env: &'static robots::Entry,
+    /// Charge contact forces in Ant's and Humanoid's reward (the paper's runs did not)
+    #[arg(long)]
+    contact_costs: bool,
+}
+
+impl Robot {
+    /// Builds it.
+    pub fn make(&self) -> blocks::Result<Box<dyn blocks::env::Env>> {
+        (self.env.make)(robots::Options { contact_costs: self.contact_costs })
+    }
+}
+
+/// A name of the registry. A wrong one is refused with the list of right ones.
+pub fn robot() -> impl TypedValueParser<Value = &'static robots::Entry> {
+    PossibleValuesParser::new(robots::names()).map(|name| robots::find(&name).expect("clap lets only these names pass"))
+}
+
+/// Ctrl-C and SIGTERM: the first asks the run to write a checkpoint and leave, a second Ctrl-C leaves at once.
+pub struct Signals(Arc<AtomicBool>);
+
+impl Signals {
+    /// Starts listening.
+    pub fn listen() -> anyhow::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        // Registered before the flag is set by the same signal, so that only the second Ctrl-C finds it set.
+        signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&stop))?;
+        signal_hook::flag::register(SIGINT, Arc::clone(&stop))?;
+        signal_hook::flag::register(SIGTERM, Arc::clone(&stop))?;
+        Ok(Self(stop))
+    }
+
+    /// What the run watches.
+    pub fn stop(&self) -> lab::train::Stop {
+        Arc::clone(&self.0)
+    }
+}

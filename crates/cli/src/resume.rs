@@ -1,0 +1,34 @@
+//! `sskp resume`: go on with a run that was stopped.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use crate::error::OrUsage;
+use crate::options::Signals;
+
+/// Go on with a run that was stopped, exactly where it stopped
+///
+/// Takes the newest whole checkpoint; one that is damaged or belongs to another run is named and passed over.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Run directory
+    run: PathBuf,
+    /// Go on to this many environment steps instead
+    #[arg(long, short = 'n', visible_alias = "total-timesteps")]
+    total_steps: Option<u64>,
+    /// No progress display
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+impl Args {
+    /// Runs the verb.
+    pub fn run(self) -> Result<()> {
+        lab::train::read_config(&self.run).or_usage()?;
+        let signals = Signals::listen()?;
+        let refused = |error: &blocks::Error| eprintln!("warning: {error}; trying the one before it");
+        let summary = lab::train::resume(&self.run, self.total_steps, signals.stop(), self.quiet, refused)?;
+        crate::train::report(&summary, &self.run)
+    }
+}

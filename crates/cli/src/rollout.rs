@@ -1,0 +1,167 @@
+//! `sskp rollout`: plays actions on one robot for one episode.
+
+use std::fmt::Write as _;
+use std::io::{Write as _, stdout};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use blocks::env::{End, Env as _};
+use blocks::record::Memory;
+use blocks::rng::Rng;
+use blocks::run::Run;
+use lab::replay;
+use lab::rollout::{PendingFile, Stage, end_word};
+
+use crate::error::{OrUsage, usage};
+use crate::numbers::{self, Form};
+use crate::options;
+
+/// Play one episode of given or random actions, and keep it as a table or as a page to look at
+///
+/// Actions are random until the end of the episode unless --actions or --random says otherwise.
+///
+/// Files are CSV with a header row. --out has one row a step: step (from 1), the observation after the step (obs_0,
+/// obs_1, ...), reward, cost, and how the episode ended there (empty, violation, violation:REASON, truncated). `sskp robots
+/// ROBOT` says what the columns mean.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    robot: options::Robot,
+    /// Seed of the start state and of random actions
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Start from the state in this file: one row, qpos then qvel
+    #[arg(long, value_name = "STATE.CSV")]
+    from: Option<PathBuf>,
+    /// Play the actions in this file: one row per step, one column per action, in [-1, 1]
+    #[arg(long, value_name = "ACTIONS.CSV", conflicts_with = "random")]
+    actions: Option<PathBuf>,
+    /// Play at most N random actions
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    random: Option<u64>,
+    /// Write one row per step to this file
+    #[arg(long, value_name = "ROLLOUT.CSV")]
+    out: Option<PathBuf>,
+    /// Write a page that shows the moving robot to this file
+    #[arg(long, value_name = "REPLAY.HTML")]
+    html: Option<PathBuf>,
+}
+
+impl Args {
+    pub fn run(self) -> Result<()> {
+        let files: Vec<&PathBuf> = [&self.from, &self.actions, &self.out, &self.html].into_iter().flatten().collect();
+        for (i, file) in files.iter().enumerate() {
+            if files[..i].iter().any(|other| same_file(other, file)) {
+                return Err(usage(format!("{} is named twice; each file needs a name of its own", file.display())));
+            }
+        }
+        let robot = self.robot.env;
+        let env = self.robot.make()?;
+        let spec = env.spec().clone();
+        let mut stage = Stage::new(env);
+        if let Some(file) = &self.from {
+            let state = read_state(file, stage.state_names())?;
+            stage = stage.starting_from(state).context(file.display().to_string()).or_usage()?;
+        }
+        let given = self.actions.as_ref().map(|file| read_actions(file, robot)).transpose()?;
+        let mut out = self.out.as_deref().map(PendingFile::create).transpose().or_usage()?;
+        let mut html = self.html.as_deref().map(PendingFile::create).transpose().or_usage()?;
+
+        let mut tape = None;
+        if html.is_some() {
+            let (recorded, its_tape) = stage.recorded();
+            (stage, tape) = (recorded, Some(its_tape));
+        }
+        let budget = match (&given, self.random) {
+            (Some(actions), _) => actions.len() as u64,
+            (None, Some(n)) => n,
+            (None, None) => spec.time_limit as u64,
+        };
+        let mut memory = Memory::default();
+        let mut run = Run::new(Box::new(stage), self.seed, budget, &mut memory);
+        let mut random = Rng::stream(self.seed, "actions");
+        let mut action = vec![0.0; spec.action_dim];
+        let mut csv = header(spec.obs_dim);
+        let mut ended = None;
+        run.next_episode()?;
+        while !run.over() {
+            match &given {
+                Some(actions) => action.copy_from_slice(&actions[run.clock().steps as usize]),
+                None => random.fill_action(&mut action),
+            }
+            let step = run.step(&action)?;
+            write!(csv, "{}", run.clock().steps)?;
+            for x in run.env().obs() {
+                write!(csv, ",{x:?}")?;
+            }
+            writeln!(csv, ",{:?},{},{}", step.reward, step.cost, end_word(step.end, step.anomaly))?;
+            ended = step.end.map(|end| (end, step.anomaly));
+        }
+        let clock = run.clock();
+
+        if let Some(file) = &mut out {
+            file.write_all(csv.as_bytes()).context("the table could not be written")?;
+        }
+        if let (Some(file), Some(tape)) = (&mut html, tape) {
+            let episode = tape.take().pop().context("nothing was recorded")?;
+            let page = replay::html(&episode.into_replay(robot.name, self.what_was_played()))?;
+            file.write_all(page.as_bytes()).context("the page could not be written")?;
+        }
+        for file in [out, html].into_iter().flatten() {
+            file.commit()?;
+        }
+
+        let how = match ended {
+            Some((End::Violation, None)) => "ended in a violation".to_string(),
+            Some((End::Violation, Some(anomaly))) => format!("ended in a violation ({})", anomaly.name()),
+            Some((End::Truncated, _)) => "reached the time limit".to_string(),
+            None => "still running".to_string(),
+        };
+        let mut stdout = stdout().lock();
+        writeln!(stdout, "{}: {} steps, return {:.3}, {how}", robot.name, clock.steps, clock.reward)?;
+        if clock.steps < budget && given.is_some() {
+            writeln!(stdout, "{} of the {budget} actions were not played: the episode was over", budget - clock.steps)?;
+        }
+        for file in [self.out, self.html].iter().flatten() {
+            writeln!(stdout, "wrote {}", file.display())?;
+        }
+        Ok(())
+    }
+
+    fn what_was_played(&self) -> String {
+        let actions = match &self.actions {
+            Some(file) => format!("actions of {}", file_name(file)),
+            None => "random actions".into(),
+        };
+        match &self.from {
+            Some(file) if self.actions.is_some() => format!("{actions}, from {}", file_name(file)),
+            Some(file) => format!("{actions}, from {}, seed {}", file_name(file), self.seed),
+            None => format!("{actions}, seed {}", self.seed),
+        }
+    }
+}
+
+fn header(obs_dim: usize) -> String {
+    let obs: String = (0..obs_dim).map(|i| format!(",obs_{i}")).collect();
+    format!("step{obs},reward,cost,end\n")
+}
+
+fn read_state(file: &Path, columns: Vec<String>) -> Result<Vec<f64>> {
+    let form = Form { columns, rows: "one row with qpos and qvel", range: None, single: true };
+    Ok(numbers::read(file, &form)?.remove(0))
+}
+
+fn read_actions(file: &Path, robot: &robots::Entry) -> Result<Vec<Vec<f32>>> {
+    let columns = robot.contract.action.iter().map(|c| c.name.to_string()).collect();
+    let form = Form { columns, rows: "one row per step", range: Some((-1.0, 1.0)), single: false };
+    let rows = numbers::read(file, &form)?;
+    Ok(rows.into_iter().map(|row| row.into_iter().map(|x| x as f32).collect()).collect())
+}
+
+fn same_file(a: &Path, b: &Path) -> bool {
+    a == b || a.canonicalize().ok().zip(b.canonicalize().ok()).is_some_and(|(a, b)| a == b && a.is_file())
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}

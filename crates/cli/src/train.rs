@@ -1,0 +1,119 @@
+//! `sskp train`: one method on one robot.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use anyhow::Result;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use lab::config::{Config, Overrides, RunConfig};
+use lab::train::Summary;
+
+use crate::error::OrUsage;
+use crate::options::{self, Signals};
+use crate::table::Table;
+
+/// Train a method on a robot
+///
+/// Writes a run directory with one row per episode, progress, a summary and checkpoints. Ctrl-C or SIGTERM writes a
+/// checkpoint and leaves; `sskp resume` goes on exactly where it stopped.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Method to train
+    #[arg(long, value_name = "METHOD", value_parser = method())]
+    algo: &'static methods::Entry,
+    /// Robot to train on
+    #[arg(long = "env", visible_aliases = ["env-id", "task"], value_name = "ROBOT", value_parser = options::robot())]
+    env: &'static robots::Entry,
+    /// Seed of every random stream
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Environment steps
+    #[arg(long, short = 'n', visible_alias = "total-timesteps", default_value_t = 1_000_000)]
+    total_steps: u64,
+    /// Threads the learner may use; the bytes of a run depend on it
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// Folder of the run, made new [default: runs/<algo>-<env>/seed-<n>-<time>]
+    #[arg(long, short = 'f', visible_alias = "logdir")]
+    log_dir: Option<PathBuf>,
+    /// TOML file of settings that differ from the defaults
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// One setting, for example sac.batch=128; may be given many times, and wins over --config
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Print the resolved settings and leave
+    #[arg(long)]
+    show_config: bool,
+    /// No progress display
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// A name of the registry of methods.
+fn method() -> impl TypedValueParser<Value = &'static methods::Entry> {
+    let names: Vec<&str> = methods::METHODS.iter().map(|m| m.name).collect();
+    PossibleValuesParser::new(names).map(|name| methods::find(&name).expect("clap lets only these names pass"))
+}
+
+impl Args {
+    /// Runs the verb.
+    pub fn run(self) -> Result<()> {
+        let mut overrides = Overrides::default();
+        if let Some(file) = &self.config {
+            overrides.file(file).or_usage()?;
+        }
+        for set in &self.set {
+            overrides.set(set).or_usage()?;
+        }
+        let mut run = RunConfig::new(self.algo.name, self.env.name, self.seed, self.total_steps);
+        run.threads = self.threads;
+        let config = Config::resolve(run, &overrides).or_usage()?;
+        if self.show_config {
+            print!("{}", config.to_toml());
+            return Ok(());
+        }
+        let path = self.log_dir.unwrap_or_else(|| default_folder(&config));
+        if path.join("config.toml").exists() {
+            return Err(blocks::Error::other(format!(
+                "{} already holds a run; continue it with `sskp resume {0}`, or name another --log-dir",
+                path.display()
+            )))
+            .or_usage();
+        }
+        let signals = Signals::listen()?;
+        let summary = lab::train::train(&config, &path, signals.stop(), self.quiet)?;
+        report(&summary, &path)
+    }
+}
+
+fn default_folder(config: &Config) -> PathBuf {
+    let seconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let run = &config.run;
+    PathBuf::from(format!("runs/{}-{}/seed-{:03}-{seconds}", run.algo, run.env, run.seed))
+}
+
+/// What a run came to, for people.
+pub fn report(summary: &Summary, path: &std::path::Path) -> Result<()> {
+    use std::io::Write as _;
+    let mut table = Table::bare();
+    table.row([format!("{} on {}", summary.algo, summary.env), format!("seed {}", summary.seed)]);
+    table.row(["steps".to_string(), summary.steps.to_string()]);
+    table.row(["episodes".to_string(), summary.episodes.to_string()]);
+    table.row(["violations (#V)".to_string(), summary.violations.to_string()]);
+    table.row(["reward per step (PtR)".to_string(), format!("{:.4}", summary.ptr)]);
+    let ratio = summary.ptr_per_violation_x1000.map_or("undefined without violations".into(), |r| format!("{r:.4}"));
+    table.row(["PtR/#V x 1000".to_string(), ratio]);
+    let total: f64 = summary.time_split.values().sum();
+    let split: Vec<String> =
+        summary.time_split.iter().map(|(phase, s)| format!("{phase} {:.0} %", 100.0 * s / total.max(1e-9))).collect();
+    table.row(["time".to_string(), format!("{:.1} s ({})", summary.wall_seconds, split.join(", "))]);
+    let mut out = std::io::stdout().lock();
+    write!(out, "{table}")?;
+    if summary.finished {
+        writeln!(out, "written to {}", path.display())?;
+    } else {
+        writeln!(out, "stopped; go on with: sskp resume {}", path.display())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! The verbs other than `rollout`, and what all of them share.
+
+mod common;
+
+use common::Folder;
+use robots::ROBOTS;
+
+#[test]
+fn the_list_of_robots_has_a_row_for_each_with_its_violation() {
+    let out = Folder::new().sskp("robots").ok().out;
+    for robot in ROBOTS {
+        let row = out.lines().find(|l| l.split_whitespace().next() == Some(robot.name)).expect(robot.name);
+        assert!(row.contains(robot.contract.violation) && row.contains(robot.contract.about), "{row}");
+    }
+}
+
+#[test]
+fn a_robots_contract_lists_every_action_and_observation() {
+    for robot in ROBOTS {
+        let out = Folder::new().sskp(&format!("robots {}", robot.name)).ok().out;
+        let c = robot.contract;
+        for column in c.action.iter().chain(c.observation) {
+            assert!(out.contains(column.name) && out.contains(column.what), "{}: {}", robot.name, column.name);
+        }
+        for text in [c.reward, c.start, c.violation, c.about] {
+            assert!(out.contains(text), "{}: {text}", robot.name);
+        }
+        let rows = out.lines().filter(|l| l.trim_start().starts_with(|c: char| c.is_ascii_digit())).count();
+        assert_eq!(rows, c.action.len() + c.observation.len());
+    }
+}
+
+#[test]
+fn an_unknown_robot_is_refused_with_the_list_of_known_ones() {
+    let folder = Folder::new();
+    for args in ["robots hoper", "rollout --env hoper", "rollout --env-id hoper", "bench-envs --task hoper"] {
+        let ran = folder.sskp(args);
+        assert_eq!(ran.code, 2, "{args}");
+        for robot in ROBOTS {
+            assert!(ran.err.contains(robot.name), "{args}: {}", ran.err);
+        }
+        assert_eq!(ran.err.matches("error:").count(), 1, "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_reader_that_closes_the_pipe_is_no_error() {
+    let folder = Folder::new();
+    for args in ["robots", "robots humanoid", "rollout --env toy --random 3", "--help"] {
+        let ran = folder.sskp_unheard(args);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{args}");
+    }
+}
+
+#[test]
+fn the_demo_plays_every_robot_and_writes_a_page_for_each() {
+    let folder = Folder::new();
+    let ran = folder.sskp("demo --out runs/demo --episodes 1");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    for robot in ROBOTS {
+        let page = format!("runs/demo/{}.html", robot.name);
+        assert!(ran.out.contains(&page), "{}", ran.out);
+        assert!(folder.read(&page).len() < 1_000_000);
+        assert!(ran.out.lines().any(|l| l.starts_with(robot.name) && l.contains("random")), "{}", ran.out);
+        assert!(ran.out.lines().any(|l| l.starts_with(robot.name) && l.contains("scripted")), "{}", ran.out);
+    }
+    assert!(!ran.err.contains('\u{1b}') && !ran.err.contains('\r'), "no bar where there is no terminal: {:?}", ran.err);
+}
+
+#[test]
+fn a_demo_that_cannot_make_its_folder_says_so() {
+    let folder = Folder::new();
+    folder.write("runs", "a file");
+    folder.sskp("demo").refused(&["runs/demo cannot be made"]);
+}
+
+#[test]
+fn the_benchmark_prints_one_line_of_json() {
+    let out = Folder::new().sskp("bench-envs --env toy --threads 2 --seconds 0.05 --json").ok().out;
+    assert_eq!(out.lines().count(), 1);
+    for part in
+        ["{\"env\":\"toy\",\"threads\":2,\"steps\":", "\"seconds\":", "\"steps_per_second\":", "\"rss_per_env_kib\":"]
+    {
+        assert!(out.contains(part), "{out}");
+    }
+    assert_eq!(Folder::new().sskp("bench-envs --env toy --seconds 0").code, 2);
+}

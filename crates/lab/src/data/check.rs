@@ -1,0 +1,275 @@
+//! What `sskp data check` looks for: the mistakes that sets of demonstrations are known to have, which no reader would
+//! notice and every learner would learn from.
+
+use std::fmt;
+
+use blocks::Result;
+use blocks::env::Env;
+
+use super::{Episode, Format, Set, Stats};
+
+/// One kind of mistake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// What it is.
+    pub kind: &'static str,
+    /// How often.
+    pub count: usize,
+    /// Where first: episode, field, and what was there.
+    pub first: String,
+}
+
+/// What was found.
+pub struct Report {
+    /// What the set holds.
+    pub stats: Stats,
+    /// Mistakes; a good set has none.
+    pub problems: Vec<Problem>,
+    /// What is worth knowing without being wrong.
+    pub notes: Vec<String>,
+}
+
+impl Report {
+    /// Whether nothing is wrong.
+    pub fn fine(&self) -> bool {
+        self.problems.is_empty()
+    }
+    /// The problem of this kind.
+    pub fn problem(&self, kind: &str) -> Option<&Problem> {
+        self.problems.iter().find(|p| p.kind == kind)
+    }
+    fn add(&mut self, kind: &'static str, place: impl Into<String>) {
+        match self.problems.iter_mut().find(|p| p.kind == kind) {
+            Some(problem) => problem.count += 1,
+            None => self.problems.push(Problem { kind, count: 1, first: place.into() }),
+        }
+    }
+}
+
+/// The kinds of [`Problem`].
+pub mod kind {
+    /// Arrays of an episode do not fit each other.
+    pub const LENGTHS: &str = "wrong lengths";
+    /// NaN or infinity.
+    pub const NOT_FINITE: &str = "numbers that are not finite";
+    /// The robot clips there, so the action stored is not the one played.
+    pub const ACTION_RANGE: &str = "actions outside [-1, 1]";
+    /// The file has no costs.
+    pub const NO_COSTS: &str = "no costs";
+    /// The cost sits one step before the step that ended the episode.
+    pub const COST_EARLY: &str = "cost one step too early";
+    /// The reset has a cost.
+    pub const COST_AT_RESET: &str = "cost at the reset";
+    /// The robot's constraint fits the costs better when they are moved by one step.
+    pub const COST_SHIFTED: &str = "costs shifted by one step against the robot's constraint";
+    /// The robot's constraint and the costs do not agree.
+    pub const COST_FOREIGN: &str = "costs that are not the robot's constraint";
+    /// A cost is negative.
+    pub const COST_NEGATIVE: &str = "negative costs";
+    /// Terminal flag without cost.
+    pub const TERMINATED_WITHOUT_COST: &str = "terminated without a cost";
+    /// Cost without terminal flag.
+    pub const COST_WITHOUT_TERMINATION: &str = "cost without termination";
+    /// A violation marked as a time limit.
+    pub const VIOLATION_AS_TIMEOUT: &str = "violation marked as truncated";
+    /// Both flags.
+    pub const BOTH_FLAGS: &str = "terminated and truncated at once";
+    /// Neither flag at the end.
+    pub const NO_FLAG: &str = "episodes that end with neither flag";
+    /// A flag before the end.
+    pub const FLAG_INSIDE: &str = "flags in the middle of an episode";
+    /// Truncated although steps were left.
+    pub const TRUNCATED_EARLY: &str = "truncated before the time limit";
+    /// Longer than the robot allows.
+    pub const TOO_LONG: &str = "longer than the time limit";
+    /// Another robot's numbers.
+    pub const DIMENSIONS: &str = "dimensions that are not the robot's";
+}
+
+/// Checks a set, against the robot it says it is of, or against `env`.
+pub fn check(set: &Set, env: Option<&str>) -> Result<Report> {
+    let mut report = Report { stats: Stats::of(set), problems: Vec::new(), notes: Vec::new() };
+    let name = env.unwrap_or(&set.env);
+    let robot = if name.is_empty() { None } else { Some(robots::make(name, robots::Options::default())?) };
+    if robot.is_none() {
+        report.notes.push("the file does not say which robot it is of; give it with --env to check more".into());
+    }
+    for (kind, place) in &set.misfits {
+        report.add(kind, place.clone());
+    }
+    let mut matching = None;
+    if let Some(robot) = &robot {
+        let spec = robot.spec();
+        if (set.obs_dim, set.action_dim) == (spec.obs_dim, spec.action_dim) {
+            matching = Some(&**robot);
+        } else {
+            let place = format!(
+                "{} has {} observations and {} actions, the set {} and {}",
+                spec.name, spec.obs_dim, spec.action_dim, set.obs_dim, set.action_dim
+            );
+            report.add(kind::DIMENSIONS, place);
+        }
+    }
+    if !report.stats.has_costs {
+        let place = format!("there is no {}; `data convert --cost-from` can make them", set.format.cost_field());
+        report.add(kind::NO_COSTS, place);
+    }
+    let limit = robot.as_ref().map(|r| r.spec().time_limit);
+    for (i, episode) in set.episodes.iter().enumerate() {
+        numbers(episode, &mut report);
+        if let Some(defect) = set.defect(episode) {
+            report.add(kind::LENGTHS, format!("{}: {defect}", episode.label));
+            continue;
+        }
+        if episode.steps() == 0 {
+            report.add(kind::LENGTHS, format!("{}: rewards: there is no step", episode.label));
+            continue;
+        }
+        flags(episode, set, limit, i + 1 == set.episodes.len(), &mut report);
+    }
+    if let Some(robot) = matching {
+        constraint(set, robot, &mut report);
+    }
+    Ok(report)
+}
+
+fn numbers(episode: &Episode, report: &mut Report) {
+    let lists = [
+        ("observations", &episode.observations.data, episode.observations.cols),
+        ("actions", &episode.actions.data, episode.actions.cols),
+        ("rewards", &episode.rewards, 1),
+    ];
+    let costs = episode.costs.iter().map(|c| ("costs", c, 1));
+    for (field, numbers, cols) in lists.into_iter().chain(costs) {
+        for (i, x) in numbers.iter().enumerate().filter(|(_, x)| !x.is_finite()) {
+            let place = format!("{}: {field}: {x} in row {}, column {}", episode.label, i / cols, i % cols);
+            report.add(kind::NOT_FINITE, place);
+        }
+    }
+    let cols = episode.actions.cols;
+    for (i, x) in episode.actions.data.iter().enumerate().filter(|(_, x)| x.abs() > 1.0 + 1e-6) {
+        report.add(
+            kind::ACTION_RANGE,
+            format!("{}: actions: {x} in row {}, column {}", episode.label, i / cols, i % cols),
+        );
+    }
+}
+
+fn flags(episode: &Episode, set: &Set, limit: Option<usize>, last_of_set: bool, report: &mut Report) {
+    let (steps, label) = (episode.steps(), &episode.label);
+    let end = steps - 1;
+    for (field, list) in [("terminations", &episode.terminations), ("truncations", &episode.truncations)] {
+        for t in (0..end).filter(|t| list[*t]) {
+            report.add(kind::FLAG_INSIDE, format!("{label}: {field}: set at step {t} of {steps}"));
+        }
+    }
+    let (terminated, truncated) = (episode.terminations[end], episode.truncations[end]);
+    match (terminated, truncated) {
+        (true, true) => report.add(kind::BOTH_FLAGS, format!("{label}: step {end}")),
+        (false, false) if last_of_set => {
+            report.notes.push(format!("{label}: the last episode ends with neither flag; the recording was cut there"));
+        }
+        (false, false) => report.add(kind::NO_FLAG, format!("{label}: step {end}")),
+        _ => {}
+    }
+    if let Some(limit) = limit {
+        if truncated && !terminated && steps < limit {
+            report.add(kind::TRUNCATED_EARLY, format!("{label}: truncations: set after {steps} of {limit} steps"));
+        }
+        if steps > limit {
+            report.add(kind::TOO_LONG, format!("{label}: {steps} steps, the limit is {limit}"));
+        }
+    }
+
+    let Some(costs) = episode.step_costs(set.format) else { return };
+    let field = set.format.cost_field();
+    // In the file, Minari's cost of step t is in row t + 1.
+    let row = |t: usize| t + usize::from(set.format == Format::Minari);
+    if set.format == Format::Minari && episode.costs.as_ref().is_some_and(|c| c[0] > 0.0) {
+        report.add(kind::COST_AT_RESET, format!("{label}: {field}: row 0, which is the reset, costs something"));
+    }
+    if let Some(t) = costs.iter().position(|c| *c < 0.0) {
+        report.add(kind::COST_NEGATIVE, format!("{label}: {field}: {} in row {}", costs[t], row(t)));
+    }
+    let early = terminated && costs[end] <= 0.0 && end > 0 && costs[end - 1] > 0.0;
+    if early {
+        let place = format!("{label}: {field}: the cost of the terminating step {end} is in row {}", row(end) - 1);
+        report.add(kind::COST_EARLY, place);
+    }
+    for t in (0..end).filter(|t| costs[*t] > 0.0) {
+        if !(early && t == end - 1) {
+            let place = format!("{label}: {field}: cost in row {}, and the episode goes on", row(t));
+            report.add(kind::COST_WITHOUT_TERMINATION, place);
+        }
+    }
+    if terminated && costs[end] <= 0.0 && !early {
+        report.add(kind::TERMINATED_WITHOUT_COST, format!("{label}: terminations: set at step {end}, {field} is 0"));
+    }
+    if costs[end] > 0.0 && !terminated {
+        let kind = if truncated { kind::VIOLATION_AS_TIMEOUT } else { kind::COST_WITHOUT_TERMINATION };
+        report.add(kind, format!("{label}: {field}: cost in row {}, no termination there", row(end)));
+    }
+}
+
+/// Asks the robot's own constraint of every state, and whether the costs say the same, at their step or one beside it.
+fn constraint(set: &Set, robot: &dyn Env, report: &mut Report) {
+    let [mut here, mut early, mut late, mut violating] = [0_usize; 4];
+    let mut first = None;
+    let mut state = vec![0.0; set.obs_dim];
+    for episode in &set.episodes {
+        let Some(costs) = episode.step_costs(set.format) else { continue };
+        if set.defect(episode).is_some() {
+            continue;
+        }
+        let mut violated = |t: usize| {
+            for (s, x) in state.iter_mut().zip(episode.observations.row(t)) {
+                *s = f64::from(*x);
+            }
+            robot.violates(&state)
+        };
+        let rule: Vec<bool> = (0..=episode.steps()).map(&mut violated).collect();
+        for (t, cost) in costs.iter().enumerate() {
+            let costly = *cost > 0.0;
+            violating += usize::from(costly || rule[t + 1]);
+            late += usize::from(costly != rule[t]);
+            early += usize::from(costly != rule.get(t + 2).copied().unwrap_or(false));
+            if costly != rule[t + 1] {
+                here += 1;
+                let says =
+                    if costly { "costs something, the state it led to is allowed" } else { "is free, but violates" };
+                first.get_or_insert_with(|| format!("{}: step {t} {says}", episode.label));
+            }
+        }
+    }
+    let Some(first) = first else { return };
+    // A state that is barely over the bound may be stored as one that is barely not.
+    if here <= 2.max(violating / 20) {
+        report
+            .notes
+            .push(format!("{here} of {violating} violations are too close to the bound to be seen again: {first}"));
+    } else if early.min(late) * 2 < here {
+        let way = if early < late { "after" } else { "before" };
+        report.add(kind::COST_SHIFTED, format!("{first}; they fit when taken one step {way} their place"));
+    } else {
+        let place = format!("{here} steps disagree: {first}");
+        report.add(kind::COST_FOREIGN, place);
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.stats.table())?;
+        for note in &self.notes {
+            writeln!(f, "note: {note}")?;
+        }
+        if self.fine() {
+            return write!(f, "nothing wrong was found");
+        }
+        let total: usize = self.problems.iter().map(|p| p.count).sum();
+        write!(f, "{total} problem{} found:", if total == 1 { "" } else { "s" })?;
+        for problem in &self.problems {
+            write!(f, "\n  {} × {}; first {}", problem.count, problem.kind, problem.first)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,228 @@
+//! Replay pages in a real browser: headless Chromium with WebGL in software, so no graphics card is needed.
+//!
+//! Not run by default, because not every machine has a browser: `cargo test --release -p lab --test browser -- --ignored`.
+//! `CHROME` names another browser of the Chromium family; `SSKP_SCREENSHOTS` names a folder for pictures of the pages.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use blocks::env::End;
+use blocks::record::Memory;
+use blocks::rng::Rng;
+use blocks::run::Run;
+use lab::replay::{Replay, write_html};
+use lab::rollout::Stage;
+use robots::ROBOTS;
+
+/// One episode of random actions, half a minute at most.
+fn play(robot: &robots::Entry) -> Replay {
+    let env = (robot.make)(robots::Options::default()).unwrap();
+    let (stage, tape) = Stage::new(env).recorded();
+    let mut memory = Memory::default();
+    let mut run = Run::new(Box::new(stage), 1, 600, &mut memory);
+    let mut rng = Rng::stream(1, "actions");
+    let mut action = vec![0.0; run.spec().action_dim];
+    run.next_episode().unwrap();
+    while !run.over() {
+        rng.fill_action(&mut action);
+        run.step(&action).unwrap();
+    }
+    tape.take().remove(0).into_replay(robot.name, "random actions, seed 1")
+}
+
+fn browser() -> PathBuf {
+    if let Some(named) = std::env::var_os("CHROME") {
+        return named.into();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
+    let found = std::env::split_paths(&path).flat_map(|f| names.map(|n| f.join(n))).find(|p| p.is_file());
+    found.expect("these tests need Chromium or Chrome: install one, or name it in CHROME")
+}
+
+/// A page in a folder of its own, opened as a user would: from the disk.
+struct Page {
+    folder: tempfile::TempDir,
+    file: PathBuf,
+}
+
+impl Page {
+    fn new(replay: &Replay) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("replay.html");
+        write_html(replay, &file).unwrap();
+        Page { folder, file }
+    }
+
+    fn run(&self, file: &Path, hash: &str, flags: &[&str]) -> String {
+        let profile = self.folder.path().join("profile");
+        let output = Command::new(browser())
+            .args(["--headless=new", "--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"])
+            .args(["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"])
+            .args(["--hide-scrollbars", "--virtual-time-budget=4000"])
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .args(flags)
+            .arg(format!("file://{}{hash}", file.display()))
+            .output()
+            .expect("the browser starts");
+        assert!(output.status.success(), "the browser failed: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// The page's document after a while.
+    fn dom(&self, hash: &str, flags: &[&str]) -> Dom {
+        Dom(self.run(&self.file, hash, &[&["--dump-dom"], flags].concat()))
+    }
+
+    /// A file that shows the page at a phone's size and repeats what its script wrote. Headless windows have a least
+    /// width of their own, which is wider; frames have not.
+    fn in_a_phone(&self, hash: &str) -> PathBuf {
+        let file = self.folder.path().join("phone.html");
+        let html = format!(
+            "<body style=margin:0><iframe src='replay.html{hash}' width=375 height=740 frameborder=0></iframe><script>
+            setInterval(() => {{
+                const page = document.querySelector('iframe').contentDocument;
+                if (page && page.body) Object.assign(document.body.dataset, page.body.dataset);
+            }}, 50);
+            </script>"
+        );
+        std::fs::write(&file, html).unwrap();
+        file
+    }
+
+    /// A picture of it, where pictures were asked for.
+    fn picture(&self, name: &str, hash: &str, flags: &[&str]) {
+        if let Some(folder) = std::env::var_os("SSKP_SCREENSHOTS") {
+            let file = Path::new(&folder).join(format!("{name}.png"));
+            self.run(&self.file, hash, &[&[format!("--screenshot={}", file.display()).as_str()], flags].concat());
+        }
+    }
+}
+
+struct Dom(String);
+
+impl Dom {
+    /// What the page's script wrote into `data-<name>` of the body.
+    fn data(&self, name: &str) -> Option<&str> {
+        let body = &self.0[self.0.find("<body").expect("a body")..];
+        let body = &body[..body.find('>').expect("its end")];
+        let value = &body[body.find(&format!(" data-{name}=\""))? + name.len() + 8..];
+        Some(&value[..value.find('"').expect("its quote")])
+    }
+
+    fn passes(&self, what: &str) {
+        assert_eq!(self.data("error"), None, "{what}");
+        assert_eq!(self.data("selftest"), Some("ok"), "{what}");
+        assert_eq!(self.data("ready"), Some("yes"), "{what}");
+    }
+}
+
+const DESK: &str = "--window-size=1280,800";
+const DARK: &str = "--blink-settings=preferredColorScheme=0";
+
+#[test]
+#[ignore = "needs Chromium"]
+fn every_robot_is_drawn_whole_and_can_be_played_and_scrubbed() {
+    for robot in ROBOTS {
+        let replay = play(robot);
+        let page = Page::new(&replay);
+        let dom = page.dom("#selftest", &[DESK]);
+        dom.passes(robot.name);
+        assert_eq!(dom.data("webgl"), Some("ok"));
+        assert_eq!(dom.data("frames"), Some(replay.frames.len().to_string().as_str()));
+        let red: usize = dom.data("red-pixels").unwrap().parse().unwrap();
+        assert_eq!(red > 20, replay.end == Some(End::Violation), "{}: {red} red pixels", robot.name);
+        println!(
+            "{}: robot {} of the picture, {} colours",
+            robot.name,
+            dom.data("share").unwrap(),
+            dom.data("colours").unwrap()
+        );
+        let frame = format!("#frame={}", replay.frames.len() / 2);
+        page.picture(robot.name, &frame, &[DESK]);
+        page.picture(&format!("{}-dark", robot.name), &frame, &[DESK, DARK]);
+        page.picture(&format!("{}-end", robot.name), "#frame=100000", &[DESK]);
+    }
+}
+
+#[test]
+#[ignore = "needs Chromium"]
+fn the_page_plays_by_itself() {
+    let page = Page::new(&play(robots::find("cheetah").unwrap()));
+    let drawn = |dom: &Dom| dom.data("drawn").map_or(0, |n| n.parse::<usize>().unwrap());
+    // How many pictures a headless browser draws in its own time depends on the machine: a slow one gets more time.
+    let mut dom = page.dom("", &[DESK]);
+    for budget in [10_000, 60_000] {
+        if drawn(&dom) < 2 {
+            dom = page.dom("", &[DESK, &format!("--virtual-time-budget={budget}")]);
+        }
+    }
+    assert_eq!(dom.data("error"), None);
+    assert!(drawn(&dom) > 1, "{} pictures drawn", drawn(&dom));
+    assert!(dom.0.contains("frame <b>") && !dom.0.contains("frame <b>0</b>"), "it has moved on");
+    assert!(dom.0.contains("aria-label=\"Pause\""), "it is playing");
+}
+
+#[test]
+#[ignore = "needs Chromium"]
+fn a_phone_and_the_dark_theme_show_all_of_it() {
+    for robot in ROBOTS {
+        let page = Page::new(&play(robot));
+        page.dom("#selftest", &[DESK, DARK]).passes(robot.name);
+        let phone = page.in_a_phone("#selftest");
+        Dom(page.run(&phone, "", &["--dump-dom", "--allow-file-access-from-files", DESK])).passes(robot.name);
+        if let Some(folder) = std::env::var_os("SSKP_SCREENSHOTS") {
+            let file = Path::new(&folder).join(format!("{}-phone.png", robot.name));
+            let phone = page.in_a_phone("#frame=20");
+            page.run(&phone, "", &[&format!("--screenshot={}", file.display()), "--window-size=500,740"]);
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs Chromium"]
+fn a_predicted_risk_gets_a_line_of_its_own() {
+    let mut replay = play(robots::find("toy").unwrap());
+    assert_eq!(Page::new(&replay).dom("#selftest", &[DESK]).data("panels"), Some("reward return"));
+    let last = replay.frames.len() as f32;
+    // One prediction every ten steps, as a method that chooses skills makes them.
+    for (i, frame) in replay.frames.iter_mut().enumerate().step_by(10) {
+        frame.risk = Some(i as f32 / last);
+    }
+    let page = Page::new(&replay);
+    let dom = page.dom("#selftest", &[DESK]);
+    dom.passes("risk");
+    assert_eq!(dom.data("panels"), Some("reward return risk"));
+    page.picture("toy-risk", "#frame=15", &[DESK]);
+}
+
+#[test]
+#[ignore = "needs Chromium"]
+fn without_webgl_the_page_says_so_and_the_curves_remain() {
+    let page = Page::new(&play(robots::find("hopper").unwrap()));
+    let dom = page.dom("#selftest", &[DESK, "--disable-3d-apis"]);
+    dom.passes("without WebGL");
+    assert_eq!(dom.data("webgl"), Some("missing"));
+    assert!(dom.0.contains("does not offer WebGL2"));
+    page.picture("no-webgl", "", &[DESK, "--disable-3d-apis"]);
+}
+
+#[test]
+#[ignore = "needs Chromium"]
+fn a_title_full_of_markup_is_shown_as_it_is() {
+    let mut replay = play(robots::find("toy").unwrap());
+    replay.title = "</script><script>document.body.dataset.error='ran'</script>".into();
+    replay.subtitle = "<img onerror=\"document.body.dataset.error='ran'\">&amp;".into();
+    let dom = Page::new(&replay).dom("#selftest", &[DESK]);
+    dom.passes("markup");
+    assert!(dom.0.contains("&lt;/script&gt;&lt;script&gt;document.body.dataset.error='ran'&lt;/script&gt;</h1>"));
+}
+
+#[test]
+#[ignore = "needs Chromium"]
+fn a_replay_of_one_frame_is_a_still_picture() {
+    let mut replay = play(robots::find("ant").unwrap());
+    replay.frames.truncate(1);
+    replay.end = None;
+    Page::new(&replay).dom("#selftest", &[DESK]).passes("one frame");
+}
