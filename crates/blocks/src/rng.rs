@@ -28,7 +28,8 @@ impl Rng {
     /// The stream called `name` of the run with this `seed`.
     pub fn stream(seed: u64, name: &str) -> Self {
         // FNV-1a: a fixed, documented hash, so that streams never move between releases of the standard library.
-        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+        let hash =
+            name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
         Self::at(seed, hash, 0)
     }
 

@@ -140,7 +140,13 @@ fn join(out: &mut Vec<f32>, state: &[f32], obs: usize, choice: &[f32], action: u
 
 impl SoftActorCritic {
     /// Fresh networks for observations and actions of these sizes.
-    pub fn new(config: SoftActorCriticConfig, obs: usize, action: usize, threads: usize, rng: &mut Rng) -> Result<Self> {
+    pub fn new(
+        config: SoftActorCriticConfig,
+        obs: usize,
+        action: usize,
+        threads: usize,
+        rng: &mut Rng,
+    ) -> Result<Self> {
         let sizes = |input: usize, output: usize| {
             let mut sizes = vec![input];
             sizes.extend(std::iter::repeat_n(config.width, config.layers));
@@ -199,7 +205,13 @@ impl SoftActorCritic {
     }
 
     /// One update on a minibatch.
-    pub fn update(&mut self, batch: &Batch, violation: ViolationValue, rng: &mut Rng, metrics: Option<&mut Metrics>) -> Result<()> {
+    pub fn update(
+        &mut self,
+        batch: &Batch,
+        violation: ViolationValue,
+        rng: &mut Rng,
+        metrics: Option<&mut Metrics>,
+    ) -> Result<()> {
         let n = batch.rows;
         for noise in &mut self.noise {
             noise.resize(n * self.action, 0.0);

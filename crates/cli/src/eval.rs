@@ -41,8 +41,8 @@ impl Args {
         let mut recording: Option<Recording> = None;
         let mut started = 0u64;
         let record = self.html.is_some();
-        let rows = lab::train::evaluate(&mut trained, self.episodes, self.seed, self.stochastic, |env, step| {
-            match step {
+        let rows =
+            lab::train::evaluate(&mut trained, self.episodes, self.seed, self.stochastic, |env, step| match step {
                 None => {
                     started += 1;
                     if record && started == 1 {
@@ -55,8 +55,7 @@ impl Args {
                     }
                 }
                 Some(_) => {}
-            }
-        })?;
+            })?;
         let (algo, env) = (trained.config.run.algo.clone(), trained.config.run.env.clone());
         let kind = if self.stochastic { "sampled actions" } else { "mean actions" };
         let mut out = std::io::stdout().lock();

@@ -33,7 +33,7 @@ pub struct Args {
     /// Threads the learner may use; the bytes of a run depend on it
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Folder of the run, made new [default: runs/<algo>-<env>/seed-<n>-<time>]
+    /// Folder of the run, made new [default: `runs/ALGO-ENV/seed-N-TIME`]
     #[arg(long, short = 'f', visible_alias = "logdir")]
     log_dir: Option<PathBuf>,
     /// TOML file of settings that differ from the defaults
@@ -69,6 +69,7 @@ impl Args {
         let mut run = RunConfig::new(self.algo.name, self.env.name, self.seed, self.total_steps);
         run.threads = self.threads;
         let config = Config::resolve(run, &overrides).or_usage()?;
+        lab::train::check(&config).or_usage()?;
         if self.show_config {
             print!("{}", config.to_toml());
             return Ok(());

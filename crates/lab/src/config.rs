@@ -72,8 +72,10 @@ impl Overrides {
     /// Adds a TOML file's tables.
     pub fn file(&mut self, path: &Path) -> Result<()> {
         let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
-        let table: Table =
-            toml::from_str(&text).map_err(|e| Error::other(format!("{}: {}", path.display(), e.to_string().trim())))?;
+        let table: Table = toml::from_str(&text).map_err(|e| {
+            let line = 1 + e.span().map_or(0, |s| text[..s.start.min(text.len())].matches('\n').count());
+            Error::other(format!("{}, line {line}: {}", path.display(), e.message()))
+        })?;
         merge(&mut self.table, table);
         Ok(())
     }
@@ -204,9 +206,10 @@ fn article(kind: &str) -> String {
 }
 
 fn unknown_key(full: &str, key: &str, valid: &[String], path: &str) -> String {
-    let nearest = valid.iter().max_by(|a, b| strsim::jaro_winkler(a, key).total_cmp(&strsim::jaro_winkler(b, key)));
+    let likeness = |name: &String| strsim::normalized_damerau_levenshtein(name, key);
+    let nearest = valid.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     let hint = match nearest {
-        Some(name) if strsim::jaro_winkler(name, key) > 0.7 => {
+        Some(name) if likeness(name) > 0.6 => {
             let dot = if path.is_empty() { "" } else { "." };
             format!("; did you mean {path}{dot}{name}?")
         }

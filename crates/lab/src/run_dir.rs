@@ -230,8 +230,7 @@ impl Recorder for RunDir {
     fn episode(&mut self, row: &EpisodeRow) -> Result<()> {
         let EpisodeRow { episode, steps, length, total_reward, violation, cumulative_violations, anomaly } = row;
         let violated = u8::from(*violation);
-        self.episodes
-            .line(&format!("{episode},{steps},{length},{total_reward},{violated},{cumulative_violations}"))?;
+        self.episodes.line(&format!("{episode},{steps},{length},{total_reward},{violated},{cumulative_violations}"))?;
         if let Some(anomaly) = anomaly {
             if self.anomalies.bytes == 0 {
                 self.anomalies.line("episode,steps,anomaly")?;

@@ -49,9 +49,14 @@ pub type Stop = Arc<AtomicBool>;
 fn build(config: &Config) -> Result<(Box<dyn blocks::env::Env>, Box<dyn Method>)> {
     let env = robots::make(&config.run.env, Options { contact_costs: config.run.contact_costs })?;
     let entry = methods::find(&config.run.algo)?;
-    let setup = Setup { seed: config.run.seed, threads: config.run.threads };
+    let setup = Setup { algo: entry.name, seed: config.run.seed, threads: config.run.threads };
     let method = (entry.build)(env.spec(), &config.method_toml(), setup)?;
     Ok((env, method))
+}
+
+/// Says what is wrong with a configuration that resolved but cannot be built.
+pub fn check(config: &Config) -> Result<()> {
+    build(config).map(|_| ())
 }
 
 /// Starts a run in a new folder.

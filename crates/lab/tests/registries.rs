@@ -251,3 +251,38 @@ fn a_folder_that_holds_a_run_is_not_overwritten() {
     assert!(error.contains("already holds a run"), "{error}");
     assert_eq!(before, fs::read(path.join("episodes.csv")).unwrap());
 }
+
+/// Settings with which a method learns the toy in seconds, and what its policy must then reach: mean return of 20 episodes
+/// (the best controller we know earns about 54, a random one about 5) and violations among them.
+fn toy_task(algo: &str) -> (Vec<String>, u64, f64, usize) {
+    let set = |keys: &[&str]| keys.iter().map(|k| format!("{algo}.{k}")).collect();
+    match algo {
+        "sac" | "ssac" => {
+            let keys = ["random_steps=1000", "learner.width=64", "batch=64", "learner.rate=1e-3"];
+            let (steps, threshold) = if algo == "sac" { (8_000, 45.0) } else { (12_000, 30.0) };
+            (set(&keys), steps, threshold, 1)
+        }
+        _ => panic!("{algo} needs a line here: every method of the registry must learn the toy"),
+    }
+}
+
+#[test]
+fn every_method_learns_the_toy() {
+    let dir = tempfile::tempdir().unwrap();
+    for method in METHODS {
+        let (sets, steps, threshold, falls) = toy_task(method.name);
+        let mut overrides = Overrides::default();
+        for set in &sets {
+            overrides.set(set).unwrap();
+        }
+        let config = Config::resolve(RunConfig::new(method.name, "toy", 0, steps), &overrides).unwrap();
+        let path = dir.path().join(method.name);
+        go(&config, &path);
+        let mut trained = train::load_policy(&path, |e| panic!("{e}")).unwrap();
+        let rows = train::evaluate(&mut trained, 20, 1, false, |_, _| ()).unwrap();
+        let mean = rows.iter().map(|r| r.total_reward).sum::<f64>() / rows.len() as f64;
+        let fallen = rows.iter().filter(|r| r.violation).count();
+        assert!(mean >= threshold, "{}: return {mean} after {steps} steps, {threshold} needed", method.name);
+        assert!(fallen <= falls, "{}: {fallen} violations in 20 episodes", method.name);
+    }
+}

@@ -24,6 +24,8 @@ pub struct Entry {
 /// What a method is given besides its own settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
+    /// The name it goes by, for messages about its settings.
+    pub algo: &'static str,
     /// The run's seed.
     pub seed: u64,
     /// Threads it may use.

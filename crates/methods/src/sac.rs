@@ -72,6 +72,28 @@ impl SacConfig {
     }
 }
 
+impl SacConfig {
+    fn check(&self, algo: &str) -> Result<()> {
+        let learner = &self.learner;
+        let need = |key: &str, fine: bool, needed: &str| match fine {
+            true => Ok(()),
+            false => Err(blocks::Error::other(format!("{algo}.{key} must be {needed}"))),
+        };
+        need("updates_per_step", (0.0..=100.0).contains(&self.updates_per_step), "between 0 and 100")?;
+        need("batch", (1..=1 << 20).contains(&self.batch), "between 1 and 1048576")?;
+        need("replay", (1..=1 << 31).contains(&self.replay), "between 1 and 2147483648")?;
+        need("log_every", self.log_every > 0, "at least 1")?;
+        need("violation.cost", self.violation.cost >= 0.0, "0 or more")?;
+        need("learner.width", (1..=1 << 14).contains(&learner.width), "between 1 and 16384")?;
+        need("learner.layers", (1..=64).contains(&learner.layers), "between 1 and 64")?;
+        need("learner.rate", learner.rate > 0.0 && learner.rate < 1.0, "between 0 and 1")?;
+        need("learner.gamma", (0.0..1.0).contains(&learner.gamma), "at least 0 and below 1")?;
+        need("learner.tau", learner.tau > 0.0 && learner.tau <= 1.0, "above 0 and at most 1")?;
+        need("learner.alpha", learner.alpha > 0.0 && learner.alpha.is_finite(), "above 0")?;
+        need("learner.actor_every", learner.actor_every > 0, "at least 1")
+    }
+}
+
 /// The learner.
 pub struct Sac {
     config: SacConfig,
@@ -98,6 +120,7 @@ struct SacState {
 impl Sac {
     /// A fresh learner.
     pub fn new(spec: &Spec, config: SacConfig, setup: Setup) -> Result<Self> {
+        config.check(setup.algo)?;
         let mut init = Rng::stream(setup.seed, "init");
         let (obs, action) = (spec.obs_dim, spec.action_dim);
         let learner = SoftActorCritic::new(config.learner.clone(), obs, action, setup.threads, &mut init)?;
@@ -181,7 +204,12 @@ impl Method for Sac {
 
     fn actor(&self) -> Box<dyn Actor> {
         let net = self.learner.actor().clone();
-        Box::new(SacActor { noise: vec![0.0; net.outputs() / 2], net, tape: Tape::default(), rng: self.act_rng.clone() })
+        Box::new(SacActor {
+            noise: vec![0.0; net.outputs() / 2],
+            net,
+            tape: Tape::default(),
+            rng: self.act_rng.clone(),
+        })
     }
 
     fn load_policy(&mut self, from: &Loader) -> Result<()> {

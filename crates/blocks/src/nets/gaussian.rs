@@ -63,13 +63,9 @@ pub fn squashed_backward(
     weight: f32,
     d_head: &mut [f32],
 ) {
-    let rows = head.chunks_exact(2 * dim).zip(noise.chunks_exact(dim)).zip(action.chunks_exact(dim));
-    for (((head, noise), (action, d_action)), d_head) in rows
-        .map(|((h, n), a)| ((h, n), a))
-        .zip(d_action.chunks_exact(dim))
-        .map(|(((h, n), a), d)| ((h, n), (a, d)))
-        .zip(d_head.chunks_exact_mut(2 * dim))
-    {
+    for (row, d_head) in d_head.chunks_exact_mut(2 * dim).enumerate() {
+        let head = &head[row * 2 * dim..][..2 * dim];
+        let [noise, action, d_action] = [noise, action, d_action].map(|x| &x[row * dim..][..dim]);
         for i in 0..dim {
             let a = action[i];
             // d log π/du = −d log(1 − tanh² u)/du = 2·tanh u, with the noise held fixed.
@@ -192,7 +188,10 @@ mod tests {
             let down = loss(&x);
             x[i] = old;
             let expected = (up - down) / (2.0 * f64::from(h));
-            assert!((expected - f64::from(gradient[i])).abs() < 2e-3 * expected.abs().max(1.0), "{i}: {expected} {gradient:?}");
+            assert!(
+                (expected - f64::from(gradient[i])).abs() < 2e-3 * expected.abs().max(1.0),
+                "{i}: {expected} {gradient:?}"
+            );
         }
     }
 

@@ -157,7 +157,13 @@ mod tests {
     use super::*;
 
     /// Central differences of `loss` at `x`, compared with `gradient`.
-    pub fn check_gradient(x: &mut [f32], gradient: &[f32], step: f32, tolerance: f64, mut loss: impl FnMut(&[f32]) -> f64) {
+    pub fn check_gradient(
+        x: &mut [f32],
+        gradient: &[f32],
+        step: f32,
+        tolerance: f64,
+        mut loss: impl FnMut(&[f32]) -> f64,
+    ) {
         for i in 0..x.len() {
             let old = x[i];
             x[i] = old + step;
