@@ -124,7 +124,7 @@ mod tests {
         let mut replay = Replay::new(2, 1, capacity);
         for i in 0..n {
             let i = i as f32;
-            replay.push(&[i, -i], &[0.5 * i], 10.0 * i, i as usize % 3 == 0, &[i + 1.0, -i - 1.0]);
+            replay.push(&[i, -i], &[0.5 * i], 10.0 * i, (i as usize).is_multiple_of(3), &[i + 1.0, -i - 1.0]);
         }
         replay
     }
@@ -141,7 +141,7 @@ mod tests {
             seen[s as usize] += 1;
             assert_eq!(batch.state_action[3 * i..3 * i + 3], [s, -s, 0.5 * s]);
             assert_eq!(batch.reward[i], 10.0 * s);
-            assert_eq!(batch.violation[i], f32::from(u8::from(s as usize % 3 == 0)));
+            assert_eq!(batch.violation[i], f32::from(u8::from((s as usize).is_multiple_of(3))));
             assert_eq!(batch.next_state[2 * i], s + 1.0);
         }
         assert_eq!(seen[..3], [0, 0, 0]);

@@ -3,6 +3,7 @@
 //! To add a method: one file (or folder) like [`sac`], its `pub mod` line and one line of [`METHODS`].
 
 pub mod sac;
+pub mod sskp;
 
 use blocks::checkpoint::{Loader, Saver};
 use blocks::env::Spec;

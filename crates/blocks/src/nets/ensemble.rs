@@ -343,7 +343,7 @@ impl Ensemble {
         here.copy_from_slice(d_raw);
         chain_backward(params, grad, &self.layers[raw.clone()], hidden, rows, &layers[raw], here, below, true);
         for ((d, other), h) in here.iter_mut().zip(&*d_trunk).zip(hidden) {
-            *d = if *h > 0.0 { *d + other } else { 0.0 };
+            *d = (*d + other) * open(*h);
         }
         chain_backward(params, grad, &self.layers[trunk.clone()], x, rows, &layers[trunk], here, below, false);
         loss * f64::from(weight)
@@ -364,6 +364,12 @@ impl Ensemble {
 
 fn logistic(x: f32) -> f32 {
     1.0 / (1.0 + (-x).exp())
+}
+
+/// The slope of a ReLU that gave `y`, as a factor: the compiler turns a product into vector code, a choice into a branch
+/// per number, which takes six times as long.
+fn open(y: f32) -> f32 {
+    f32::from(u8::from(y > 0.0))
 }
 
 /// Layers one after the other, with a ReLU after each, the last one included only `if relu_last`.
@@ -418,7 +424,7 @@ fn chain_backward(
         linalg::abt(below, delta, weights, rows, layer.outputs, layer.inputs);
         if i > 0 {
             for (d, y) in below.iter_mut().zip(input) {
-                *d = if *y > 0.0 { *d } else { 0.0 };
+                *d *= open(*y);
             }
         }
         std::mem::swap(here, below);

@@ -87,6 +87,29 @@ pub fn squashed_mean(head: &[f32], dim: usize, action: &mut [f32]) {
     }
 }
 
+/// Samples z = mean + σ·noise for each row: a plain Gaussian, unsquashed.
+pub fn sample(head: &[f32], noise: &[f32], dim: usize, out: &mut [f32]) {
+    for (row, out) in out.chunks_exact_mut(dim).enumerate() {
+        let (head, noise) = (&head[row * 2 * dim..][..2 * dim], &noise[row * dim..][..dim]);
+        for i in 0..dim {
+            out[i] = head[i] + log_std(head[dim + i]).exp() * noise[i];
+        }
+    }
+}
+
+/// Gradient in the head of `d_z·z`, row by row, for the z that [`sample`] gave.
+pub fn sample_backward(head: &[f32], noise: &[f32], dim: usize, d_z: &[f32], d_head: &mut [f32]) {
+    for (row, d_head) in d_head.chunks_exact_mut(2 * dim).enumerate() {
+        let head = &head[row * 2 * dim..][..2 * dim];
+        let [noise, d_z] = [noise, d_z].map(|x| &x[row * dim..][..dim]);
+        for i in 0..dim {
+            let raw = head[dim + i];
+            d_head[i] = d_z[i];
+            d_head[dim + i] = if free(raw) { d_z[i] * log_std(raw).exp() * noise[i] } else { 0.0 };
+        }
+    }
+}
+
 /// log-probability of `x` under the plain Gaussian of one head.
 pub fn log_prob(head: &[f32], x: &[f32]) -> f32 {
     let dim = x.len();
@@ -210,6 +233,13 @@ mod tests {
         let mut d = [0.0; 4];
         squashed_backward(&head, &noise, 2, &a, &d_action, 0.2, &mut d);
         differences(&head, &d, loss);
+
+        sample_backward(&head, &noise, 2, &d_action, &mut d);
+        differences(&head, &d, |h| {
+            let mut z = [0.0; 2];
+            sample(h, &noise, 2, &mut z);
+            f64::from(d_action[0] * z[0] + d_action[1] * z[1])
+        });
 
         let x = [0.2f32, 0.4];
         nll_backward(&head, &x, 0.7, &mut d);

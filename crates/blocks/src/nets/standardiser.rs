@@ -119,22 +119,22 @@ impl Standardiser {
         ((x - self.shift[column]) * self.scale[column]).clamp(-self.clip, self.clip)
     }
 
-    /// Adds everything to a checkpoint.
+    /// Adds everything to a checkpoint, under a name of the form `file/name`.
     pub fn save(&self, name: &str, to: &mut Saver) {
-        to.f64s(&format!("standardiser/{name}.mean"), self.mean.clone());
-        to.f64s(&format!("standardiser/{name}.squares"), self.squares.clone());
-        to.json(&format!("standardiser/{name}.count"), &self.count);
+        to.f64s(&format!("{name}.mean"), self.mean.clone());
+        to.f64s(&format!("{name}.squares"), self.squares.clone());
+        to.json(&format!("{name}.count"), &self.count);
     }
 
     /// Reads it back. The clip is a setting, not state: it stays as it is.
     pub fn load(&mut self, name: &str, from: &Loader) -> Result<()> {
-        let mean = from.f64s(&format!("standardiser/{name}.mean"))?;
-        let squares = from.f64s(&format!("standardiser/{name}.squares"))?;
+        let mean = from.f64s(&format!("{name}.mean"))?;
+        let squares = from.f64s(&format!("{name}.squares"))?;
         if mean.len() != self.columns() || squares.len() != self.columns() {
             let why = format!("standardiser {name} has {} columns where {} are needed", mean.len(), self.columns());
             return Err(Error::Checkpoint { path: from.path.clone(), why });
         }
-        self.count = from.json(&format!("standardiser/{name}.count"))?;
+        self.count = from.json(&format!("{name}.count"))?;
         self.mean = mean;
         self.squares = squares;
         self.finish();
@@ -204,17 +204,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut original = Standardiser::fit(2, &[0.1, 0.2, 0.3, 0.7, -0.4, 12.5]);
         let mut saver = Saver::default();
-        original.save("obs", &mut saver);
+        original.save("norm/obs", &mut saver);
         let path = checkpoint::write(dir.path(), "run", 1, &saver, 1).unwrap();
         let loader = Loader::open(&path, Some("run")).unwrap();
         let mut back = Standardiser::new(2);
-        back.load("obs", &loader).unwrap();
+        back.load("norm/obs", &loader).unwrap();
         assert_eq!(original, back);
         original.update(&[3.3, 4.4]);
         back.update(&[3.3, 4.4]);
         assert_eq!(original, back);
-        let error = Standardiser::new(3).load("obs", &loader).unwrap_err().to_string();
+        let error = Standardiser::new(3).load("norm/obs", &loader).unwrap_err().to_string();
         assert!(error.contains("obs has 2 columns where 3 are needed"), "{error}");
-        assert!(Standardiser::new(2).load("other", &loader).is_err());
+        assert!(Standardiser::new(2).load("norm/other", &loader).is_err());
     }
 }

@@ -1,0 +1,247 @@
+//! Risk planning: Algorithm 1 with Eq. 5 and 6, naive planning and none (section 5.3).
+
+use blocks::rng::Rng;
+use serde::{Deserialize, Serialize};
+
+/// How a skill is chosen from the policy's Gaussian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Planning {
+    /// Algorithm 1: SSkP.
+    Risk,
+    /// The least risky of N_s samples, in one round: SSkP-NP.
+    Naive,
+    /// A sample of the policy: SSkP-w/o-RP.
+    Off,
+}
+
+/// Settings of the planner.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlannerConfig {
+    /// Which of the three.
+    pub planning: Planning,
+    /// N_s, skills per round. Section 5.1.
+    pub samples: usize,
+    /// k, skills kept per round. Section 5.1.
+    pub elites: usize,
+    /// N_p, rounds. Section 5.1.
+    pub iterations: usize,
+    /// Start from the prior q_ψ, as the box of Algorithm 1 says, instead of the policy π_θ, as the text of section 4.2.1
+    /// and Algorithm 2 say. From the prior the policy would never influence what is done.
+    pub from_prior: bool,
+    /// Least σ of a refitted Gaussian: keeps a collapsed dimension defined.
+    pub min_std: f64,
+}
+
+impl Default for PlannerConfig {
+    fn default() -> Self {
+        Self { planning: Planning::Risk, samples: 512, elites: 64, iterations: 6, from_prior: false, min_std: 1e-6 }
+    }
+}
+
+/// A diagonal Gaussian over skills.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Gaussian {
+    /// μ.
+    pub mean: Vec<f32>,
+    /// σ.
+    pub std: Vec<f32>,
+}
+
+impl Gaussian {
+    /// Draws rows of skills, each coordinate kept inside `±bound`.
+    fn sample(&self, bound: &[f32], rng: &mut Rng, out: &mut [f32]) {
+        rng.fill_normal(out);
+        for row in out.chunks_exact_mut(self.mean.len()) {
+            for (i, z) in row.iter_mut().enumerate() {
+                *z = (self.mean[i] + self.std[i] * *z).clamp(-bound[i], bound[i]);
+            }
+        }
+    }
+}
+
+/// The planner with its buffers.
+#[derive(Clone, Debug)]
+pub struct Planner {
+    /// Its settings.
+    pub config: PlannerConfig,
+    /// Skills are kept inside ± this, coordinate by coordinate: an unbounded search runs far out of what the decoder was
+    /// trained on, since any direction in which the predicted risk falls is followed without end.
+    pub bound: Vec<f32>,
+    skills: Vec<f32>,
+    scores: Vec<f32>,
+    order: Vec<u32>,
+}
+
+impl Planner {
+    /// A planner of skills inside ±`bound`.
+    pub fn new(config: PlannerConfig, bound: Vec<f32>) -> Self {
+        Self { config, bound, skills: Vec::new(), scores: Vec::new(), order: Vec::new() }
+    }
+
+    /// Chooses a skill. `score` fills in a number per skill that grows with its risk (the logit of P_ζ: unlike the
+    /// probability it does not saturate into ties); `seen` is shown every Gaussian, the first included.
+    pub fn plan(
+        &mut self,
+        policy: &Gaussian,
+        mut score: impl FnMut(&[f32], &mut [f32]),
+        rng: &mut Rng,
+        mut seen: impl FnMut(&Gaussian),
+    ) -> Vec<f32> {
+        let dim = policy.mean.len();
+        let mut skill = vec![0.0; dim];
+        let n = self.config.samples;
+        let mut gaussian = policy.clone();
+        seen(&gaussian);
+        match self.config.planning {
+            Planning::Off => {}
+            Planning::Naive => {
+                self.skills.resize(n * dim, 0.0);
+                self.scores.resize(n, 0.0);
+                gaussian.sample(&self.bound, rng, &mut self.skills);
+                score(&self.skills, &mut self.scores);
+                let best = (0..n).min_by(|&a, &b| rank(self.scores[a], self.scores[b])).expect("samples");
+                skill.copy_from_slice(&self.skills[best * dim..][..dim]);
+                return skill;
+            }
+            Planning::Risk => {
+                self.skills.resize(n * dim, 0.0);
+                self.scores.resize(n, 0.0);
+                // Line 1: for i = 1, 2, …, N_p.
+                for _ in 0..self.config.iterations {
+                    // Line 2: sample skills from N(μ_{i−1}, σ_{i−1}²).
+                    gaussian.sample(&self.bound, rng, &mut self.skills);
+                    // Line 3: p_j = P_ζ(c = 1 | s_t, z^j).
+                    score(&self.skills, &mut self.scores);
+                    // Line 4: μ_i, σ_i² of the k skills with the lowest risk.
+                    self.refit(&mut gaussian);
+                    seen(&gaussian);
+                }
+            }
+        }
+        // Line 6: sample z_t from N(μ_{N_p}, σ_{N_p}²).
+        gaussian.sample(&self.bound, rng, &mut skill);
+        skill
+    }
+
+    /// Eq. 5 and 6: mean and (1/k) variance of the k lowest scores.
+    fn refit(&mut self, gaussian: &mut Gaussian) {
+        let dim = gaussian.mean.len();
+        let k = self.config.elites;
+        self.order.clear();
+        self.order.extend(0..self.scores.len() as u32);
+        let scores = &self.scores;
+        // Ties keep the order they were drawn in, so that a constant risk gives the same elites everywhere.
+        self.order.select_nth_unstable_by(k - 1, |&a, &b| rank(scores[a as usize], scores[b as usize]).then(a.cmp(&b)));
+        // The selection's order inside the k is unspecified; sums must not depend on it.
+        self.order[..k].sort_unstable();
+        let elites = || self.order[..k].iter().map(|&j| &self.skills[j as usize * dim..][..dim]);
+        for i in 0..dim {
+            let mean = elites().map(|z| f64::from(z[i])).sum::<f64>() / k as f64;
+            let variance = elites().map(|z| (f64::from(z[i]) - mean).powi(2)).sum::<f64>() / k as f64;
+            gaussian.mean[i] = mean as f32;
+            gaussian.std[i] = (variance.sqrt() as f32).max(self.config.min_std as f32);
+        }
+    }
+}
+
+/// Lower first; a score that is no number counts as the riskiest of all.
+fn rank(a: f32, b: f32) -> std::cmp::Ordering {
+    let key = |x: f32| if x.is_nan() { f32::INFINITY } else { x };
+    key(a).total_cmp(&key(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planner(config: PlannerConfig, dim: usize) -> Planner {
+        Planner::new(config, vec![100.0; dim])
+    }
+
+    fn start(dim: usize) -> Gaussian {
+        Gaussian { mean: vec![0.0; dim], std: vec![1.0; dim] }
+    }
+
+    #[test]
+    fn eq_5_and_6_divide_by_k() {
+        let mut planner = planner(PlannerConfig { samples: 4, elites: 2, ..Default::default() }, 1);
+        planner.skills = vec![5.0, 1.0, 9.0, 2.0];
+        planner.scores = vec![3.0, 0.1, 4.0, 0.2];
+        let mut g = start(1);
+        planner.refit(&mut g);
+        // The two lowest scores are skills 1 and 2: mean 1.5, variance (0.25 + 0.25)/2.
+        assert_eq!((g.mean[0], g.std[0]), (1.5, 0.5));
+    }
+
+    #[test]
+    fn ties_nan_scores_and_a_collapsed_variance_are_defined() {
+        let config = PlannerConfig { samples: 3, elites: 2, ..Default::default() };
+        let mut planner = planner(config, 1);
+        planner.skills = vec![1.0, 2.0, 3.0];
+        let mut g = start(1);
+        planner.scores = vec![0.0; 3];
+        planner.refit(&mut g);
+        assert_eq!(g.mean[0], 1.5, "ties keep the order of drawing");
+        planner.scores = vec![f32::NAN, 7.0, 8.0];
+        planner.refit(&mut g);
+        assert_eq!(g.mean[0], 2.5, "no number is the worst number");
+        planner.skills = vec![4.0; 3];
+        planner.refit(&mut g);
+        assert_eq!((g.mean[0], g.std[0]), (4.0, 1e-6));
+    }
+
+    #[test]
+    fn more_iterations_give_safer_skills_and_naive_planning_lies_between() {
+        // A quadratic risk in ten dimensions, least at 1: the mean risk of the chosen skill over many plans.
+        let mean_risk = |planning, iterations| {
+            let config = PlannerConfig { planning, iterations, ..Default::default() };
+            let mut planner = planner(config, 10);
+            let mut rng = Rng::stream(0, "plan");
+            let risk = |z: &[f32]| z.iter().map(|x| (x - 1.0).powi(2)).sum::<f32>();
+            let mut total = 0.0;
+            for _ in 0..50 {
+                let z = planner.plan(
+                    &start(10),
+                    |skills, scores| {
+                        for (z, s) in skills.chunks_exact(10).zip(scores) {
+                            *s = risk(z);
+                        }
+                    },
+                    &mut rng,
+                    |_| (),
+                );
+                total += risk(&z) / 50.0;
+            }
+            total
+        };
+        let risks = [0, 1, 2, 4, 6].map(|n| mean_risk(Planning::Risk, n));
+        assert!(risks.windows(2).all(|w| w[1] < w[0]), "{risks:?}");
+        assert!(risks[0] > 15.0 && risks[4] < 0.5, "{risks:?}");
+        let naive = mean_risk(Planning::Naive, 6);
+        assert!(naive < risks[1] && naive > risks[4], "naive {naive}, {risks:?}");
+        let off = mean_risk(Planning::Off, 6);
+        assert!((off - risks[0]).abs() < 3.0, "off {off}");
+    }
+
+    #[test]
+    fn skills_stay_inside_the_box() {
+        let mut planner = Planner::new(PlannerConfig::default(), vec![2.0; 10]);
+        let mut rng = Rng::stream(0, "box");
+        for _ in 0..5 {
+            // A risk that falls along one direction for ever.
+            let z = planner.plan(
+                &start(10),
+                |skills, scores| {
+                    for (z, s) in skills.chunks_exact(10).zip(scores) {
+                        *s = -z.iter().sum::<f32>();
+                    }
+                },
+                &mut rng,
+                |_| (),
+            );
+            assert!(z.iter().all(|x| x.abs() <= 2.0), "{z:?}");
+        }
+    }
+}

@@ -1,0 +1,574 @@
+//! The skill model of section 4.1: encoder q_μ(z | a_t:t+H−1), decoder p_ν(a_t:t+H−1 | z) and prior q_ψ(z | s_t), after
+//! SPiRL (Pertsch et al. 2021).
+//!
+//! For windows of H actions and the state they start in, the model minimises
+//!
+//! ```text
+//! mean ½(a − â)²  +  β · mean KL(q_μ(z|a) ‖ N(0, 1))  −  mean log q_ψ(stop(z) | s)
+//! ```
+//!
+//! with means over rows, steps and coordinates in the first two terms, as SPiRL has them, and the skills of the last term
+//! stopped: the prior follows the encoder and never pulls it. The decoder is open-loop: it sees the skill and its own
+//! last action, not the state. Its variance is fixed at 1, so that its mean is what is executed.
+
+use blocks::Result;
+use blocks::checkpoint::{Loader, Saver};
+use blocks::demos::Demonstrations;
+use blocks::nets::lstm::{Lstm, LstmTape};
+use blocks::nets::standardiser::Standardiser;
+use blocks::nets::{Adam, Mlp, Tape, gaussian};
+use blocks::rng::Rng;
+use serde::{Deserialize, Serialize};
+
+/// Settings of the skill model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SkillConfig {
+    /// H, actions per skill. Section 5.1.
+    pub horizon: usize,
+    /// Length of z. Section 5.1.
+    pub dim: usize,
+    /// Hidden units of encoder and decoder. SPiRL has 128.
+    pub hidden: usize,
+    /// Width of the prior's layers. SPiRL has 128.
+    pub prior_width: usize,
+    /// Hidden layers of the prior. SPiRL has seven with batch normalisation; without it three learn the same.
+    pub prior_layers: usize,
+    /// β of the encoder's KL term. SPiRL's 5e-4.
+    pub beta: f64,
+    /// Windows per minibatch. SPiRL's 128.
+    pub batch: usize,
+    /// Gradient steps.
+    pub steps: u64,
+    /// Learning rate. SPiRL's 1e-3.
+    pub rate: f64,
+    /// Share of the episodes that is held out to measure the fit.
+    pub held_out: f64,
+}
+
+impl Default for SkillConfig {
+    fn default() -> Self {
+        Self {
+            horizon: 10,
+            dim: 10,
+            hidden: 128,
+            prior_width: 128,
+            prior_layers: 3,
+            beta: 5e-4,
+            batch: 128,
+            steps: 20_000,
+            rate: 1e-3,
+            held_out: 0.05,
+        }
+    }
+}
+
+/// A linear layer, or the start state: parameters that learn by themselves.
+#[derive(Clone, Debug)]
+struct Learnt<T> {
+    part: T,
+    grad: Vec<f32>,
+    adam: Adam,
+}
+
+impl<T> Learnt<T> {
+    fn new(part: T, n: usize, rate: f64) -> Self {
+        Self { part, grad: vec![0.0; n], adam: Adam::new(n, rate as f32) }
+    }
+    fn step(&mut self, params: impl FnOnce(&mut T) -> &mut [f32]) {
+        self.adam.step(params(&mut self.part), &self.grad);
+        self.grad.fill(0.0);
+    }
+}
+
+/// Encoder, decoder and prior.
+#[derive(Clone, Debug)]
+pub struct SkillModel {
+    config: SkillConfig,
+    action: usize,
+    encoder: Learnt<Lstm>,
+    encoder_head: Learnt<Mlp>,
+    decoder: Learnt<Lstm>,
+    decoder_head: Learnt<Mlp>,
+    /// The decoder's first h, c and "previous action", one after the other.
+    start: Learnt<Vec<f32>>,
+    prior: Learnt<Mlp>,
+    /// States are standardised with the demonstrations' mean and deviation, and clipped.
+    pub standardiser: Standardiser,
+    scratch: Scratch,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Scratch {
+    encoder: LstmTape,
+    encoder_head: Tape,
+    decoder: LstmTape,
+    decoder_heads: Vec<Tape>,
+    prior: Tape,
+    step: Vec<f32>,
+    z: Vec<f32>,
+    d_z: Vec<f32>,
+    d_head: Vec<f32>,
+    d_prior: Vec<f32>,
+    d_out: Vec<f32>,
+    d_h: Vec<f32>,
+    d_x: Vec<f32>,
+}
+
+/// The three terms of the loss, and the held-out figures reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SkillLoss {
+    /// Mean of (a − â)² over rows, steps and coordinates.
+    pub reconstruction: f64,
+    /// KL(q_μ ‖ N(0, 1)) per row, summed over coordinates.
+    pub kl: f64,
+    /// log q_ψ(z | s) per row.
+    pub prior_log_prob: f64,
+}
+
+/// A minibatch of windows: actions `[H][rows, action]` step by step, start states `[rows, obs]` standardised.
+#[derive(Clone, Debug, Default)]
+pub struct Windows {
+    /// Number of windows.
+    pub rows: usize,
+    /// Actions, all rows of step 0 first.
+    pub actions: Vec<f32>,
+    /// Start states.
+    pub states: Vec<f32>,
+}
+
+impl SkillModel {
+    /// A fresh model for a robot with these sizes.
+    pub fn new(config: SkillConfig, obs: usize, action: usize, rng: &mut Rng) -> Self {
+        let (h, d, rate) = (config.hidden, config.dim, config.rate);
+        let encoder = Lstm::new(action, h, rng);
+        let encoder_head = Mlp::new(&[h, 2 * d], rng);
+        let decoder = Lstm::new(action + d, h, rng);
+        let decoder_head = Mlp::new(&[h, action], rng);
+        let mut sizes = vec![obs];
+        sizes.extend(std::iter::repeat_n(config.prior_width, config.prior_layers));
+        sizes.push(2 * d);
+        let prior = Mlp::new(&sizes, rng);
+        let learnt = |net: Mlp| {
+            let n = net.params.len();
+            Learnt::new(net, n, rate)
+        };
+        let cell = |lstm: Lstm| {
+            let n = lstm.params.len();
+            Learnt::new(lstm, n, rate)
+        };
+        Self {
+            action,
+            encoder: cell(encoder),
+            encoder_head: learnt(encoder_head),
+            decoder: cell(decoder),
+            decoder_head: learnt(decoder_head),
+            start: Learnt::new(vec![0.0; 2 * h + action], 2 * h + action, rate),
+            prior: learnt(prior),
+            standardiser: Standardiser::new(obs),
+            scratch: Scratch::default(),
+            config,
+        }
+    }
+
+    /// Its settings.
+    pub fn config(&self) -> &SkillConfig {
+        &self.config
+    }
+    /// Length of an action.
+    pub fn action_dim(&self) -> usize {
+        self.action
+    }
+    /// The prior's network on standardised states: the start and the anchor of the skill policy (section 4.2.2).
+    pub fn prior_net(&self) -> &Mlp {
+        &self.prior.part
+    }
+
+    /// q_ψ(z | s) for standardised states: heads `[mean, log σ]`.
+    pub fn prior<'t>(&self, states: &[f32], rows: usize, tape: &'t mut Tape) -> &'t [f32] {
+        self.prior.part.forward(states, rows, tape)
+    }
+
+    /// q_μ(z | a) for actions laid out as in [`Windows`]: heads `[mean, log σ]`. Any number of steps may be given.
+    pub fn encode(&mut self, actions: &[f32], rows: usize, steps: usize) -> &[f32] {
+        let s = &mut self.scratch;
+        self.encoder.part.begin(None, rows, &mut s.encoder);
+        for t in 0..steps {
+            let x = &actions[t * rows * self.action..][..rows * self.action];
+            self.encoder.part.step_forward(t, x, rows, &mut s.encoder);
+        }
+        self.encoder_head.part.forward(s.encoder.h(steps - 1), rows, &mut s.encoder_head)
+    }
+
+    /// The mean of p_ν(a | z) for skills `z[rows, dim]`: actions `[H][rows, action]`, unclipped.
+    pub fn decode(&mut self, z: &[f32], rows: usize, out: &mut Vec<f32>) {
+        out.resize(self.config.horizon * rows * self.action, 0.0);
+        let mut s = std::mem::take(&mut self.scratch);
+        self.unroll(z, rows, &mut s);
+        for t in 0..self.config.horizon {
+            out[t * rows * self.action..][..rows * self.action].copy_from_slice(s.decoder_heads[t].output());
+        }
+        self.scratch = s;
+    }
+
+    fn unroll(&self, z: &[f32], rows: usize, s: &mut Scratch) {
+        let (h, d, a) = (self.config.hidden, self.config.dim, self.action);
+        assert_eq!(z.len(), rows * d);
+        let (h0, rest) = self.start.part.split_at(h);
+        let (c0, a0) = rest.split_at(h);
+        self.decoder.part.begin(Some((h0, c0)), rows, &mut s.decoder);
+        s.decoder_heads.resize_with(self.config.horizon, Tape::default);
+        s.step.resize(rows * (a + d), 0.0);
+        for t in 0..self.config.horizon {
+            for (row, input) in s.step.chunks_exact_mut(a + d).enumerate() {
+                let last = if t == 0 { a0 } else { &s.decoder_heads[t - 1].output()[row * a..][..a] };
+                input[..a].copy_from_slice(last);
+                input[a..].copy_from_slice(&z[row * d..][..d]);
+            }
+            let hidden = self.decoder.part.step_forward(t, &s.step, rows, &mut s.decoder);
+            self.decoder_head.part.forward(hidden, rows, &mut s.decoder_heads[t]);
+        }
+    }
+
+    /// Adds the gradient of the loss on `windows` with this `noise[rows, dim]`; gives its terms.
+    pub fn gradient(&mut self, windows: &Windows, noise: &[f32]) -> SkillLoss {
+        let (n, d, a, steps) = (windows.rows, self.config.dim, self.action, self.config.horizon);
+        let beta = self.config.beta as f32;
+        self.encode(&windows.actions, n, steps);
+        let mut s = std::mem::take(&mut self.scratch);
+
+        // Forward: z ~ q_μ, then the decoder and the prior.
+        let mut z = std::mem::take(&mut s.z);
+        z.resize(n * d, 0.0);
+        gaussian::sample(s.encoder_head.output(), noise, d, &mut z);
+        self.unroll(&z, n, &mut s);
+        self.prior.part.forward(&windows.states, n, &mut s.prior);
+
+        // Prior: −mean log q_ψ(z | s); z is data here.
+        let mut loss = SkillLoss::default();
+        s.d_prior.resize(n * 2 * d, 0.0);
+        for row in 0..n {
+            let head = &s.prior.output()[row * 2 * d..][..2 * d];
+            let z = &z[row * d..][..d];
+            loss.prior_log_prob += f64::from(gaussian::log_prob(head, z)) / n as f64;
+            gaussian::nll_backward(head, z, 1.0 / n as f32, &mut s.d_prior[row * 2 * d..][..2 * d]);
+        }
+        self.prior.part.backward(&windows.states, n, &mut s.prior, &s.d_prior, Some(&mut self.prior.grad), None);
+
+        // Decoder, last step first: an action's error also flows through the steps that saw it as their last action.
+        let scale = 1.0 / (n * steps * a) as f32;
+        s.d_out.clear();
+        s.d_out.resize(n * a, 0.0);
+        s.d_z.clear();
+        s.d_z.resize(n * d, 0.0);
+        s.d_h.resize(n * self.config.hidden, 0.0);
+        s.d_x.resize(n * (a + d), 0.0);
+        for t in (0..steps).rev() {
+            let wanted = &windows.actions[t * n * a..][..n * a];
+            let Scratch { decoder, decoder_heads, d_out, d_z, d_h, d_x, .. } = &mut s;
+            for (i, (d_out, wanted)) in d_out.iter_mut().zip(wanted).enumerate() {
+                let error = decoder_heads[t].output()[i] - wanted;
+                loss.reconstruction += f64::from(error * error) * f64::from(scale);
+                *d_out += error * scale;
+            }
+            let hidden = decoder.h(t);
+            let grad = Some(&mut self.decoder_head.grad[..]);
+            self.decoder_head.part.backward(hidden, n, &mut decoder_heads[t], d_out, grad, Some(d_h));
+            let grad = Some(&mut self.decoder.grad[..]);
+            self.decoder.part.step_backward(t, Some(d_h), n, decoder, grad, Some(d_x));
+            for (row, d_x) in d_x.chunks_exact(a + d).enumerate() {
+                d_out[row * a..][..a].copy_from_slice(&d_x[..a]);
+                d_z[row * d..][..d].iter_mut().zip(&d_x[a..]).for_each(|(z, x)| *z += x);
+            }
+        }
+        let h = self.config.hidden;
+        let (d_h0, rest) = self.start.grad.split_at_mut(h);
+        let (d_c0, d_a0) = rest.split_at_mut(h);
+        self.decoder.part.start_backward(n, &s.decoder, d_h0, d_c0);
+        for row in s.d_out.chunks_exact(a) {
+            d_a0.iter_mut().zip(row).for_each(|(g, d)| *g += d);
+        }
+
+        // Encoder: through z, and β·KL to the standard normal.
+        s.d_head.resize(n * 2 * d, 0.0);
+        let standard = vec![0.0; 2 * d];
+        gaussian::sample_backward(s.encoder_head.output(), noise, d, &s.d_z, &mut s.d_head);
+        for row in 0..n {
+            let head = &s.encoder_head.output()[row * 2 * d..][..2 * d];
+            loss.kl += f64::from(gaussian::kl(head, &standard)) / n as f64;
+            let weight = beta / (n * d) as f32;
+            gaussian::kl_backward(head, &standard, weight, &mut s.d_head[row * 2 * d..][..2 * d]);
+        }
+        let Scratch { encoder, encoder_head, d_head, d_h, .. } = &mut s;
+        let grad = Some(&mut self.encoder_head.grad[..]);
+        self.encoder_head.part.backward(encoder.h(steps - 1), n, encoder_head, d_head, grad, Some(d_h));
+        for t in (0..steps).rev() {
+            // Only the last step's output is used.
+            let d_h = (t == steps - 1).then_some(&d_h[..]);
+            self.encoder.part.step_backward(t, d_h, n, encoder, Some(&mut self.encoder.grad), None);
+        }
+        s.z = z;
+        self.scratch = s;
+        loss
+    }
+
+    /// One Adam step of every part.
+    pub fn step(&mut self) {
+        self.encoder.step(|p| &mut p.params);
+        self.encoder_head.step(|p| &mut p.params);
+        self.decoder.step(|p| &mut p.params);
+        self.decoder_head.step(|p| &mut p.params);
+        self.start.step(|p| p);
+        self.prior.step(|p| &mut p.params);
+    }
+
+    /// Fits the model to the windows of the demonstrations; gives the losses on the held-out episodes.
+    pub fn fit(
+        &mut self,
+        demos: &Demonstrations,
+        rng: &mut Rng,
+        mut seen: impl FnMut(u64, SkillLoss),
+    ) -> Result<SkillLoss> {
+        let horizon = self.config.horizon;
+        let states: Vec<f32> = demos.trajectories().iter().flat_map(|t| t.observations.iter().copied()).collect();
+        self.standardiser = Standardiser::fit(demos.obs_dim, &states);
+        // Every n-th episode is held out, so that early and late, short and long ones are in both parts.
+        let every = if self.config.held_out > 0.0 {
+            (1.0 / self.config.held_out).round().max(2.0) as usize
+        } else {
+            usize::MAX
+        };
+        let (held, learnt): (Vec<_>, Vec<_>) =
+            demos.window_starts(horizon).partition(|(episode, _)| episode % every == every - 1);
+        if learnt.is_empty() {
+            let text =
+                format!("no episode has {horizon} steps, the length of a skill: there is nothing to learn skills from");
+            return Err(blocks::Error::other(text));
+        }
+        let held = if held.is_empty() { &learnt } else { &held };
+        let mut windows = Windows::default();
+        let mut noise = vec![0.0; self.config.batch * self.config.dim];
+        for step in 0..self.config.steps {
+            self.draw(demos, &learnt, self.config.batch, rng, &mut windows);
+            rng.fill_normal(&mut noise);
+            let loss = self.gradient(&windows, &noise);
+            self.step();
+            seen(step + 1, loss);
+        }
+        // Held-out figures: a fixed number of windows, skills sampled as in training.
+        let mut total = SkillLoss::default();
+        let rounds = 8;
+        for _ in 0..rounds {
+            self.draw(demos, held, self.config.batch, rng, &mut windows);
+            rng.fill_normal(&mut noise);
+            let loss = self.gradient(&windows, &noise);
+            total.reconstruction += loss.reconstruction / f64::from(rounds);
+            total.kl += loss.kl / f64::from(rounds);
+            total.prior_log_prob += loss.prior_log_prob / f64::from(rounds);
+        }
+        for grad in [
+            &mut self.encoder.grad,
+            &mut self.encoder_head.grad,
+            &mut self.decoder.grad,
+            &mut self.decoder_head.grad,
+            &mut self.start.grad,
+            &mut self.prior.grad,
+        ] {
+            grad.fill(0.0);
+        }
+        Ok(total)
+    }
+
+    /// Draws windows uniformly among `starts`.
+    fn draw(&self, demos: &Demonstrations, starts: &[(usize, usize)], rows: usize, rng: &mut Rng, out: &mut Windows) {
+        let (a, horizon) = (self.action, self.config.horizon);
+        out.rows = rows;
+        out.actions.resize(horizon * rows * a, 0.0);
+        out.states.resize(rows * demos.obs_dim, 0.0);
+        for row in 0..rows {
+            let (episode, t) = starts[rng.below(starts.len())];
+            let actions = demos.actions(episode, t, horizon);
+            for k in 0..horizon {
+                out.actions[(k * rows + row) * a..][..a].copy_from_slice(&actions[k * a..][..a]);
+            }
+            let state = &mut out.states[row * demos.obs_dim..][..demos.obs_dim];
+            self.standardiser.apply(demos.state(episode, t), state);
+        }
+    }
+
+    /// Adds the model to a checkpoint; acting needs decoder, prior and standardiser.
+    pub fn save<'a>(&'a self, to: &mut Saver<'a>) {
+        to.f32s("policy/skill.encoder", &self.encoder.part.params, 1);
+        to.f32s("policy/skill.encoder_head", &self.encoder_head.part.params, 1);
+        to.f32s("policy/skill.decoder", &self.decoder.part.params, 1);
+        to.f32s("policy/skill.decoder_head", &self.decoder_head.part.params, 1);
+        to.f32s("policy/skill.start", &self.start.part, 1);
+        to.f32s("policy/skill.prior", &self.prior.part.params, 1);
+        self.standardiser.save("policy/skill.standardiser", to);
+    }
+
+    /// Reads it back.
+    pub fn load(&mut self, from: &Loader) -> Result<()> {
+        from.f32s_into("policy/skill.encoder", &mut self.encoder.part.params)?;
+        from.f32s_into("policy/skill.encoder_head", &mut self.encoder_head.part.params)?;
+        from.f32s_into("policy/skill.decoder", &mut self.decoder.part.params)?;
+        from.f32s_into("policy/skill.decoder_head", &mut self.decoder_head.part.params)?;
+        from.f32s_into("policy/skill.start", &mut self.start.part)?;
+        from.f32s_into("policy/skill.prior", &mut self.prior.part.params)?;
+        self.standardiser.load("policy/skill.standardiser", from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use blocks::demos::{Ending, Trajectory};
+
+    fn tiny() -> SkillConfig {
+        SkillConfig {
+            horizon: 3,
+            dim: 2,
+            hidden: 4,
+            prior_width: 5,
+            prior_layers: 1,
+            beta: 0.1,
+            batch: 2,
+            ..Default::default()
+        }
+    }
+
+    /// The loss as the module's documentation states it, computed from the model's outputs alone.
+    fn loss(model: &mut SkillModel, windows: &Windows, noise: &[f32]) -> f64 {
+        let (n, d, h, a) = (windows.rows, model.config.dim, model.config.horizon, model.action);
+        let head = model.encode(&windows.actions, n, h).to_vec();
+        let mut z = vec![0.0; n * d];
+        gaussian::sample(&head, noise, d, &mut z);
+        let mut actions = Vec::new();
+        model.decode(&z, n, &mut actions);
+        let square = |(x, y): (&f32, &f32)| 0.5 * f64::from(x - y).powi(2);
+        let reconstruction = actions.iter().zip(&windows.actions).map(square).sum::<f64>() / (n * h * a) as f64;
+        let mut kl = 0.0;
+        for row in head.chunks_exact(2 * d) {
+            for i in 0..d {
+                let (mean, log_std) = (f64::from(row[i]), f64::from(row[d + i]));
+                kl += 0.5 * ((2.0 * log_std).exp() + mean * mean - 1.0) - log_std;
+            }
+        }
+        reconstruction + f64::from(model.config.beta as f32) * kl / (n * d) as f64
+    }
+
+    fn fixture() -> (SkillModel, Windows, Vec<f32>) {
+        let mut rng = Rng::stream(3, "skill");
+        let model = SkillModel::new(tiny(), 2, 2, &mut rng);
+        let mut windows = Windows { rows: 2, actions: vec![0.0; 3 * 2 * 2], states: vec![0.0; 4] };
+        rng.fill_normal(&mut windows.actions);
+        rng.fill_normal(&mut windows.states);
+        let mut noise = vec![0.0; 4];
+        rng.fill_normal(&mut noise);
+        (model, windows, noise)
+    }
+
+    #[test]
+    fn gradients_of_encoder_decoder_and_start_agree_with_finite_differences() {
+        let (mut model, windows, noise) = fixture();
+        let terms = model.gradient(&windows, &noise);
+        let stated = loss(&mut model, &windows, &noise);
+        let beta = f64::from(model.config.beta as f32);
+        assert!((0.5 * terms.reconstruction + beta * terms.kl / 2.0 - stated).abs() < 1e-5);
+        // One accessor per part: its parameters, and the gradient just computed.
+        type Part = (&'static str, fn(&mut SkillModel) -> &mut [f32], fn(&SkillModel) -> &[f32]);
+        let parts: [Part; 5] = [
+            ("encoder", |m| &mut m.encoder.part.params, |m| &m.encoder.grad),
+            ("encoder head", |m| &mut m.encoder_head.part.params, |m| &m.encoder_head.grad),
+            ("decoder", |m| &mut m.decoder.part.params, |m| &m.decoder.grad),
+            ("decoder head", |m| &mut m.decoder_head.part.params, |m| &m.decoder_head.grad),
+            ("start", |m| &mut m.start.part, |m| &m.start.grad),
+        ];
+        for (name, params, grad) in parts {
+            let grad = grad(&model).to_vec();
+            let mut steepest = 0.0f64;
+            for i in 0..grad.len() {
+                let step = 5e-3f32;
+                let old = params(&mut model)[i];
+                params(&mut model)[i] = old + step;
+                let up = loss(&mut model, &windows, &noise);
+                params(&mut model)[i] = old - step;
+                let down = loss(&mut model, &windows, &noise);
+                params(&mut model)[i] = old;
+                let expected = (up - down) / (2.0 * f64::from(step));
+                let got = f64::from(grad[i]);
+                assert!((expected - got).abs() < 2e-3 * expected.abs().max(0.1), "{name} {i}: {got}, {expected}");
+                steepest = steepest.max(expected.abs());
+            }
+            assert!(steepest > 1e-3, "{name}: no gradient to compare");
+        }
+    }
+
+    #[test]
+    fn the_prior_learns_the_skills_and_never_pulls_the_encoder() {
+        let (mut model, windows, noise) = fixture();
+        model.gradient(&windows, &noise);
+        let encoder = model.encoder.grad.clone();
+        // Another prior, the same encoder gradient.
+        let (mut other, ..) = fixture();
+        other.prior.part.params.iter_mut().for_each(|p| *p *= -3.0);
+        other.gradient(&windows, &noise);
+        assert_eq!(encoder, other.encoder.grad);
+        assert_ne!(model.prior.grad, other.prior.grad);
+    }
+
+    /// Two gaits, told apart by the state: slow and fast waves with a random phase.
+    fn gaits() -> Demonstrations {
+        let mut rng = Rng::stream(5, "gaits");
+        let mut demos = Demonstrations::new("toy", 2, 2);
+        for episode in 0..60 {
+            let fast = episode % 2 == 0;
+            let steps = 30;
+            let (speed, mut phase) = (if fast { 1.2 } else { 0.4 }, rng.uniform(0.0, 6.28));
+            let (mut observations, mut actions) = (Vec::new(), Vec::new());
+            for _ in 0..steps {
+                observations.extend([if fast { 1.0 } else { -1.0 }, phase.sin() as f32]);
+                actions.extend([(0.8 * phase.sin()) as f32, (0.8 * phase.cos()) as f32]);
+                phase += speed;
+            }
+            observations.extend([0.0, 0.0]);
+            let (rewards, costs) = (vec![0.0; steps], vec![0.0; steps]);
+            demos.push(Trajectory { observations, actions, rewards, costs, end: Ending::Truncated }).unwrap();
+        }
+        demos
+    }
+
+    #[test]
+    fn it_learns_to_rebuild_windows_it_has_not_seen() {
+        let demos = gaits();
+        let mut rng = Rng::stream(1, "fit");
+        let config =
+            SkillConfig { hidden: 32, prior_width: 32, prior_layers: 2, batch: 64, steps: 1500, ..Default::default() };
+        let mut model = SkillModel::new(config, 2, 2, &mut rng);
+        let mut first = None;
+        let held_out = model.fit(&demos, &mut rng, |_, loss| first = first.or(Some(loss))).unwrap();
+        let first = first.unwrap();
+        // Untrained, the error is the actions' own variance, 0.32; trained, a small part of it is left.
+        assert!(first.reconstruction > 0.25, "{first:?}");
+        assert!(held_out.reconstruction < 0.03, "{held_out:?}");
+        assert!(held_out.prior_log_prob > first.prior_log_prob, "{first:?} {held_out:?}");
+        assert!(held_out.kl > 1.0, "the skill says something: {held_out:?}");
+    }
+
+    #[test]
+    fn demonstrations_without_a_whole_skill_are_refused() {
+        let mut demos = Demonstrations::new("toy", 1, 1);
+        let short = Trajectory {
+            observations: vec![0.0; 5],
+            actions: vec![0.0; 4],
+            rewards: vec![0.0; 4],
+            costs: vec![0.0; 4],
+            end: Ending::Truncated,
+        };
+        demos.push(short).unwrap();
+        let mut rng = Rng::stream(1, "fit");
+        let mut model = SkillModel::new(SkillConfig::default(), 1, 1, &mut rng);
+        let error = model.fit(&demos, &mut rng, |_, _| ()).unwrap_err().to_string();
+        assert!(error.contains("no episode has 10 steps"), "{error}");
+    }
+}
