@@ -98,7 +98,8 @@ struct Worker {
     next_action: Vec<f32>,
     log_prob: Vec<f32>,
     input: Vec<f32>,
-    d_input: [Vec<f32>; 2],
+    d_input: Vec<f32>,
+    climbing: Vec<u32>,
     target: Vec<f32>,
     d_q: Vec<f32>,
     d_action: Vec<f32>,
@@ -301,14 +302,11 @@ impl SoftActorCritic {
     fn actor_part(&self, worker: &mut Worker, part: Part, batch: &Batch, coin: usize) {
         let w = worker;
         let (obs, action, n) = (self.obs, self.action, part.rows);
-        let both = obs + action;
         let state = rows(&batch.state, part, obs);
         let noise = rows(&self.noise[1], part, action);
         w.d_head.resize(n * 2 * action, 0.0);
         w.d_action.resize(n * action, 0.0);
-        for d in &mut w.d_input {
-            d.resize(n * both, 0.0);
-        }
+        w.d_q.resize(n, 0.0);
 
         self.actor.net.forward(state, n, &mut w.actor_tape);
         gaussian::squashed_sample(w.actor_tape.output(), noise, action, &mut w.next_action, &mut w.log_prob);
@@ -318,27 +316,29 @@ impl SoftActorCritic {
         w.sums.actor_loss = 0.0;
         w.sums.log_prob = w.log_prob.iter().map(|l| f64::from(*l)).sum();
 
-        // The loss −Q has gradient −1/n at the critic that a row climbs, and 0 at the other.
+        // A row climbs one critic: the loss −Q has gradient −1/n there and none at the other, so each critic is asked only
+        // for the rows that climb it.
         let used = if self.config.min_critic { 0..2 } else { coin..coin + 1 };
         for i in used.clone() {
             self.critics[i].net.forward(&w.input, n, &mut w.critic_tapes[i]);
         }
-        for i in used.clone() {
+        w.d_q.fill(-scale);
+        for i in used {
             let [q1, q2] = [w.critic_tapes[0].output(), w.critic_tapes[1].output()];
+            w.climbing.clear();
             for j in 0..n {
-                let climbed = !self.config.min_critic || (q1[j] <= q2[j]) == (i == 0);
-                w.d_q[j] = if climbed { -scale } else { 0.0 };
-                if climbed {
+                if !self.config.min_critic || (q1[j] <= q2[j]) == (i == 0) {
+                    w.climbing.push(j as u32);
                     let q = if i == 0 { q1[j] } else { q2[j] };
                     w.sums.actor_loss += f64::from(alpha * w.log_prob[j] - q);
                 }
             }
-            let (tape, d_input) = (&mut w.critic_tapes[i], &mut w.d_input[i]);
-            self.critics[i].net.backward(&w.input, n, tape, &w.d_q, None, Some(d_input));
-        }
-        for j in 0..n {
-            for k in 0..action {
-                w.d_action[j * action + k] = used.clone().map(|i| w.d_input[i][j * both + obs + k]).sum();
+            let m = w.climbing.len();
+            w.d_input.resize(n * action, 0.0);
+            let d_input = &mut w.d_input[..m * action];
+            self.critics[i].net.input_gradient(&w.climbing, &mut w.critic_tapes[i], &w.d_q[..m], obs, d_input);
+            for (d, row) in d_input.chunks_exact(action).zip(&w.climbing) {
+                w.d_action[*row as usize * action..][..action].copy_from_slice(d);
             }
         }
         let (head, tape) = (w.actor_tape.output(), &w.next_action);
@@ -395,14 +395,21 @@ fn step_in_parts<'a>(
         let range = || team.share(i, n);
         // SAFETY: shares of different members do not overlap, and each array is taken once.
         let [params, total, m, v] = [&params, &total, &m, &v].map(|s| unsafe { s.part(range()) });
-        for grad in &grads {
+        if let [only] = &grads[..] {
             // SAFETY: as above.
-            for (t, g) in total.iter_mut().zip(unsafe { grad.part(range()) }) {
-                *t += std::mem::take(g);
+            let only = unsafe { only.part(range()) };
+            step.apply(params, only, m, v);
+            only.fill(0.0);
+        } else {
+            for grad in &grads {
+                // SAFETY: as above.
+                for (t, g) in total.iter_mut().zip(unsafe { grad.part(range()) }) {
+                    *t += std::mem::take(g);
+                }
             }
+            step.apply(params, total, m, v);
+            total.fill(0.0);
         }
-        step.apply(params, total, m, v);
-        total.fill(0.0);
         if let Some((target, tau)) = &target {
             // SAFETY: as above.
             polyak(unsafe { target.part(range()) }, params, *tau);

