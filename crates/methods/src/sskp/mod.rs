@@ -3,7 +3,10 @@
 //! | section | file |
 //! |---|---|
 //! | 4.1 skill model | [`skill`] |
+//! | 4.1.1 skill risk predictor, Eq. 1–4 and 7 | [`risk`], [`class_prior`] |
 //! | 4.2.1 risk planning, Algorithm 1, Eq. 5–6 | [`planner`] |
 
+pub mod class_prior;
 pub mod planner;
+pub mod risk;
 pub mod skill;
