@@ -51,7 +51,8 @@ pub fn elkan_noto(positive: &[f64], unlabelled: &[f64]) -> Option<f64> {
 /// Area under the ROC curve of scores of positives against those of the others: the chance that a positive scores higher, ties
 /// counting half.
 pub fn auc(positive: &[f64], other: &[f64]) -> f64 {
-    let mut all: Vec<(f64, bool)> = positive.iter().map(|s| (*s, true)).chain(other.iter().map(|s| (*s, false))).collect();
+    let mut all: Vec<(f64, bool)> =
+        positive.iter().map(|s| (*s, true)).chain(other.iter().map(|s| (*s, false))).collect();
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (mut below, mut wins, mut i) = (0.0, 0.0, 0);
     while i < all.len() {
@@ -75,7 +76,8 @@ mod tests {
         let positive = |rng: &mut Rng| 1.0 - 0.3 * rng.uniform(0.0, 1.0).powi(2);
         let negative = |rng: &mut Rng| 0.8 * rng.uniform(0.0, 1.0).powi(2);
         let p = (0..n).map(|_| positive(rng)).collect();
-        let u = (0..10 * n).map(|_| if rng.uniform(0.0, 1.0) < share { positive(rng) } else { negative(rng) }).collect();
+        let u =
+            (0..10 * n).map(|_| if rng.uniform(0.0, 1.0) < share { positive(rng) } else { negative(rng) }).collect();
         (p, u)
     }
 

@@ -186,7 +186,15 @@ impl Pairs {
     }
 
     /// Draws `n` pairs with replacement into rows `[s, z]` of `out`.
-    pub fn sample(&self, n: usize, executed_half: bool, skills: &SkillModel, rng: &mut Rng, scratch: &mut PairScratch, out: &mut [f32]) {
+    pub fn sample(
+        &self,
+        n: usize,
+        executed_half: bool,
+        skills: &SkillModel,
+        rng: &mut Rng,
+        scratch: &mut PairScratch,
+        out: &mut [f32],
+    ) {
         let (obs, dim) = (self.obs, self.dim);
         let both = obs + dim;
         assert!(!self.is_empty() && out.len() >= n * both);
@@ -439,7 +447,9 @@ mod tests {
     #[test]
     fn gradients_agree_with_finite_differences() {
         // One case where the maximum is inactive, one where it binds.
-        for (positive, unlabelled, prior) in [([0.3f32, -0.7], [0.2f32, 1.1, -0.4], 0.2), ([2.0, 1.5], [-2.0, -1.0, -3.0], 0.6)] {
+        for (positive, unlabelled, prior) in
+            [([0.3f32, -0.7], [0.2f32, 1.1, -0.4], 0.2), ([2.0, 1.5], [-2.0, -1.0, -3.0], 0.6)]
+        {
             for kind in [PuLoss::Paper, PuLoss::Unbiased] {
                 let value = |p: &[f32], u: &[f32]| pu_loss(kind, p, u, prior, 0.0, &mut [0.0; 2], &mut [0.0; 3]).loss;
                 let (mut dp, mut du) = ([0.0; 2], [0.0; 3]);
@@ -473,7 +483,8 @@ mod tests {
     }
 
     fn small_skills(obs: usize) -> SkillModel {
-        let config = SkillConfig { hidden: 8, prior_width: 8, prior_layers: 1, dim: 3, horizon: 2, ..Default::default() };
+        let config =
+            SkillConfig { hidden: 8, prior_width: 8, prior_layers: 1, dim: 3, horizon: 2, ..Default::default() };
         SkillModel::new(config, obs, 1, &mut Rng::stream(0, "skills"))
     }
 

@@ -524,7 +524,7 @@ mod tests {
         for episode in 0..60 {
             let fast = episode % 2 == 0;
             let steps = 30;
-            let (speed, mut phase) = (if fast { 1.2 } else { 0.4 }, rng.uniform(0.0, 6.28));
+            let (speed, mut phase) = (if fast { 1.2 } else { 0.4 }, rng.uniform(0.0, std::f64::consts::TAU));
             let (mut observations, mut actions) = (Vec::new(), Vec::new());
             for _ in 0..steps {
                 observations.extend([if fast { 1.0 } else { -1.0 }, phase.sin() as f32]);
