@@ -36,6 +36,19 @@ impl Clock {
     }
 }
 
+/// What playing a skill gave: s_t … s_t', the reward between, and whether it ended in a violation.
+#[derive(Clone, Debug, Default)]
+pub struct Segment {
+    /// States, `steps + 1` of them, one after the other.
+    pub states: Vec<f32>,
+    /// Steps played, t' − t.
+    pub steps: usize,
+    /// r̃_t, undiscounted.
+    pub reward: f64,
+    /// c > 0.
+    pub violated: bool,
+}
+
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Episode {
     length: u64,
@@ -200,6 +213,28 @@ impl<'a> Run<'a> {
         Ok(step)
     }
 
+    /// Plays the actions of a skill, `[steps, action]` one after the other, until they are all played or the episode is over
+    /// (Algorithm 2, lines 6–7).
+    pub fn execute(&mut self, actions: &[f32], segment: &mut Segment) -> Result<()> {
+        let dim = self.spec().action_dim;
+        segment.steps = 0;
+        segment.reward = 0.0;
+        segment.violated = false;
+        segment.states.clear();
+        segment.states.extend_from_slice(&self.state);
+        for action in actions.chunks_exact(dim) {
+            if self.over() {
+                break;
+            }
+            let step = self.step(action)?;
+            segment.steps += 1;
+            segment.reward += step.reward;
+            segment.violated = step.cost > 0.0;
+            segment.states.extend_from_slice(&self.state);
+        }
+        Ok(())
+    }
+
     fn read_state(&mut self) {
         for (s, o) in self.state.iter_mut().zip(self.env.obs()) {
             *s = *o as f32;
@@ -296,6 +331,24 @@ mod tests {
         run.stream("policy").normal();
         run.next_episode().unwrap();
         assert_eq!(start, run.state());
+    }
+
+    #[test]
+    fn a_skill_stops_where_the_episode_does() {
+        let mut memory = Memory::default();
+        let mut run = Run::new(Box::<Toy>::default(), 5, 25, &mut memory);
+        run.next_episode().unwrap();
+        let mut segment = Segment::default();
+        run.execute(&[0.0; 20], &mut segment).unwrap();
+        assert_eq!((segment.steps, segment.states.len(), segment.violated), (10, 11 * 5, false));
+        assert_eq!(segment.states[10 * 5..], run.state()[..]);
+        run.execute(&[1.0, 1.0].repeat(30), &mut segment).unwrap();
+        assert!(segment.steps < 15 && segment.violated, "hard steering falls: {segment:?}");
+        assert_eq!(run.clock().violations, 1);
+        run.next_episode().unwrap();
+        run.execute(&[0.0; 40], &mut segment).unwrap();
+        assert!(!segment.violated && run.finished(), "the budget cuts the skill");
+        assert_eq!(run.clock().steps, 25);
     }
 
     #[test]

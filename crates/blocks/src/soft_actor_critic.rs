@@ -1,12 +1,12 @@
-//! Soft actor-critic (Haarnoja et al. 2018), the update that SAC, safe SAC and others share.
+//! Soft actor-critic (Haarnoja et al. 2018), the update that SAC, safe SAC, skill-based SAC and others share.
 //!
-//! For a minibatch of transitions (s, a, r, violation, s'):
+//! With a penalty D on the policy (the [`Regulariser`]), for a minibatch of transitions (s, a, r, violation, s'):
 //!
-//! - target  y = r + γ·(min_i Q̄_i(s', a') − α·log π(a'|s')), a' ~ π(·|s'); at a violation y = r, or the value that
+//! - target  y = r + γ·(min_i Q̄_i(s', a') − α·D(s')), a' ~ π(·|s'); at a violation y = r, or the value that
 //!   [`ViolationValue`] says;
 //! - critics minimise (Q_i(s, a) − y)²;
-//! - the actor minimises α·log π(a|s) − Q(s, a), a ~ π(·|s) reparameterised;
-//! - the temperature α holds the mean entropy at its target (when `auto_alpha`).
+//! - the actor minimises α·D(s) − Q(s, a), a ~ π(·|s) reparameterised;
+//! - the temperature α holds the mean penalty at its target (when `auto_alpha`).
 //!
 //! With `threads` above one the minibatch is cut into that many equal parts whose gradients are summed in order, so a
 //! run's bytes depend on the number of threads but not on chance.
@@ -65,6 +65,25 @@ impl Default for SoftActorCriticConfig {
     }
 }
 
+impl SoftActorCriticConfig {
+    fn sizes(&self, inputs: usize, outputs: usize) -> Vec<usize> {
+        let mut sizes = vec![inputs];
+        sizes.extend(std::iter::repeat_n(self.width, self.layers));
+        sizes.push(outputs);
+        sizes
+    }
+}
+
+/// What holds the policy, and how its head becomes a choice.
+#[derive(Clone, Debug)]
+pub enum Regulariser {
+    /// Entropy: the penalty is log π(a|s) of a Gaussian squashed by tanh.
+    Entropy,
+    /// Closeness to a frozen prior: the penalty is KL(π(·|s) ‖ q(·|s)) of plain Gaussians (Pertsch et al. 2021; section
+    /// 4.2.2 of the paper).
+    KlToPrior(Mlp),
+}
+
 /// What a violating transition is worth.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ViolationValue {
@@ -77,6 +96,9 @@ pub enum ViolationValue {
 /// Actor, twin critics with targets, temperature, and their optimisers.
 pub struct SoftActorCritic {
     config: SoftActorCriticConfig,
+    regulariser: Regulariser,
+    /// Where α holds the mean penalty.
+    target_penalty: f64,
     obs: usize,
     action: usize,
     actor: Model,
@@ -94,9 +116,10 @@ pub struct SoftActorCritic {
 #[derive(Clone, Default)]
 struct Worker {
     actor_tape: Tape,
+    prior_tape: Tape,
     critic_tapes: [Tape; 2],
-    next_action: Vec<f32>,
-    log_prob: Vec<f32>,
+    choice: Vec<f32>,
+    penalty: Vec<f32>,
     input: Vec<f32>,
     d_input: Vec<f32>,
     climbing: Vec<u32>,
@@ -114,7 +137,7 @@ struct Sums {
     critic_loss: f64,
     q: f64,
     actor_loss: f64,
-    log_prob: f64,
+    penalty: f64,
 }
 
 /// The part of the minibatch a worker has.
@@ -140,7 +163,7 @@ fn join(out: &mut Vec<f32>, state: &[f32], obs: usize, choice: &[f32], action: u
 }
 
 impl SoftActorCritic {
-    /// Fresh networks for observations and actions of these sizes.
+    /// Fresh networks for observations and actions of these sizes, held by their entropy.
     pub fn new(
         config: SoftActorCriticConfig,
         obs: usize,
@@ -148,15 +171,36 @@ impl SoftActorCritic {
         threads: usize,
         rng: &mut Rng,
     ) -> Result<Self> {
-        let sizes = |input: usize, output: usize| {
-            let mut sizes = vec![input];
-            sizes.extend(std::iter::repeat_n(config.width, config.layers));
-            sizes.push(output);
-            sizes
-        };
+        let target = config.entropy_per_action * action as f64;
+        let actor = Mlp::new(&config.sizes(obs, 2 * action), rng);
+        Self::with(config, Regulariser::Entropy, target, actor, obs, threads, rng)
+    }
+
+    /// A policy that starts as a copy of `prior` and is held to it, α keeping their mean divergence at `divergence`.
+    pub fn near_prior(
+        config: SoftActorCriticConfig,
+        prior: &Mlp,
+        divergence: f64,
+        threads: usize,
+        rng: &mut Rng,
+    ) -> Result<Self> {
+        let regulariser = Regulariser::KlToPrior(prior.clone());
+        Self::with(config, regulariser, divergence, prior.clone(), prior.inputs(), threads, rng)
+    }
+
+    fn with(
+        config: SoftActorCriticConfig,
+        regulariser: Regulariser,
+        target_penalty: f64,
+        actor: Mlp,
+        obs: usize,
+        threads: usize,
+        rng: &mut Rng,
+    ) -> Result<Self> {
         let rate = config.rate as f32;
-        let actor = Model::new(&sizes(obs, 2 * action), rate, rng);
-        let critics = [(); 2].map(|()| Model::new(&sizes(obs + action, 1), rate, rng));
+        let action = actor.outputs() / 2;
+        let actor = Model::of(actor, rate);
+        let critics = [(); 2].map(|()| Model::new(&config.sizes(obs + action, 1), rate, rng));
         let targets = [critics[0].net.clone(), critics[1].net.clone()];
         let worker = Worker {
             actor_grad: vec![0.0; actor.grad.len()],
@@ -164,6 +208,8 @@ impl SoftActorCritic {
             ..Worker::default()
         };
         Ok(Self {
+            regulariser,
+            target_penalty,
             obs,
             action,
             actor,
@@ -234,10 +280,10 @@ impl SoftActorCritic {
             let grads = self.workers.iter_mut().map(|w| &mut w.actor_grad[..]);
             step_in_parts(&self.team, &mut self.actor, grads, None);
             if self.config.auto_alpha {
-                let log_prob = self.workers.iter().map(|w| w.sums.log_prob).sum::<f64>() / n as f64;
-                let target = -self.config.entropy_per_action * self.action as f64;
-                // Loss −log α·(log π + H̄): α grows while the entropy −log π is below its target.
-                self.alpha_adam.step(&mut self.log_alpha, &[-(log_prob + target) as f32]);
+                let penalty = self.workers.iter().map(|w| w.sums.penalty).sum::<f64>() / n as f64;
+                // Loss −log α·(D − D̄): α grows while the penalty is above its target. For entropy D is log π and D̄ is
+                // −(target entropy).
+                self.alpha_adam.step(&mut self.log_alpha, &[-(penalty - self.target_penalty) as f32]);
             }
         }
         self.updates += 1;
@@ -251,10 +297,33 @@ impl SoftActorCritic {
             metrics.push("Loss/Loss_reward_critic", critic_loss);
             metrics.push("Value/reward_critic", sum(|s| s.q));
             metrics.push("Loss/Loss_pi", sum(|s| s.actor_loss));
-            metrics.push("Value/log_pi", sum(|s| s.log_prob));
+            let name = match self.regulariser {
+                Regulariser::Entropy => "Value/log_pi",
+                Regulariser::KlToPrior(_) => "Value/kl_to_prior",
+            };
+            metrics.push(name, sum(|s| s.penalty));
             metrics.push("Value/alpha", f64::from(self.alpha()));
         }
         Ok(())
+    }
+
+    /// Choices of the policy in `state` rows with this noise, and their penalties.
+    fn choose(&self, w: &mut Worker, state: &[f32], noise: &[f32]) {
+        let (n, dim) = (state.len() / self.obs, self.action);
+        w.choice.resize(n * dim, 0.0);
+        w.penalty.resize(n, 0.0);
+        let head = self.actor.net.forward(state, n, &mut w.actor_tape);
+        match &self.regulariser {
+            Regulariser::Entropy => gaussian::squashed_sample(head, noise, dim, &mut w.choice, &mut w.penalty),
+            Regulariser::KlToPrior(prior) => {
+                gaussian::sample(head, noise, dim, &mut w.choice);
+                let prior = prior.forward(state, n, &mut w.prior_tape);
+                for (row, penalty) in w.penalty.iter_mut().enumerate() {
+                    let [head, prior] = [head, prior].map(|h| &h[row * 2 * dim..][..2 * dim]);
+                    *penalty = gaussian::kl(head, prior);
+                }
+            }
+        }
     }
 
     fn critic_part(&self, worker: &mut Worker, part: Part, batch: &Batch, violation: ViolationValue) {
@@ -262,21 +331,18 @@ impl SoftActorCritic {
         let (obs, action, n) = (self.obs, self.action, part.rows);
         let next_state = rows(&batch.next_state, part, obs);
         let noise = rows(&self.noise[0], part, action);
-        w.next_action.resize(n * action, 0.0);
-        w.log_prob.resize(n, 0.0);
         w.target.resize(n, 0.0);
         w.d_q.resize(n, 0.0);
 
-        let head = self.actor.net.forward(next_state, n, &mut w.actor_tape);
-        gaussian::squashed_sample(head, noise, action, &mut w.next_action, &mut w.log_prob);
-        join(&mut w.input, next_state, obs, &w.next_action, action);
+        self.choose(w, next_state, noise);
+        join(&mut w.input, next_state, obs, &w.choice, action);
         let [tape1, tape2] = &mut w.critic_tapes;
         let q1 = self.targets[0].forward(&w.input, n, tape1);
         let q2 = self.targets[1].forward(&w.input, n, tape2);
         let (gamma, alpha) = (self.config.gamma as f32, self.alpha());
         let (reward, ended) = (rows(&batch.reward, part, 1), rows(&batch.violation, part, 1));
         for i in 0..n {
-            let soft = q1[i].min(q2[i]) - alpha * w.log_prob[i];
+            let soft = q1[i].min(q2[i]) - alpha * w.penalty[i];
             w.target[i] = match violation {
                 _ if ended[i] == 0.0 => reward[i] + gamma * soft,
                 ViolationValue::Terminal => reward[i],
@@ -308,13 +374,12 @@ impl SoftActorCritic {
         w.d_action.resize(n * action, 0.0);
         w.d_q.resize(n, 0.0);
 
-        self.actor.net.forward(state, n, &mut w.actor_tape);
-        gaussian::squashed_sample(w.actor_tape.output(), noise, action, &mut w.next_action, &mut w.log_prob);
-        join(&mut w.input, state, obs, &w.next_action, action);
+        self.choose(w, state, noise);
+        join(&mut w.input, state, obs, &w.choice, action);
         let alpha = self.alpha();
         let scale = 1.0 / part.of as f32;
         w.sums.actor_loss = 0.0;
-        w.sums.log_prob = w.log_prob.iter().map(|l| f64::from(*l)).sum();
+        w.sums.penalty = w.penalty.iter().map(|l| f64::from(*l)).sum();
 
         // A row climbs one critic: the loss −Q has gradient −1/n there and none at the other, so each critic is asked only
         // for the rows that climb it.
@@ -330,7 +395,7 @@ impl SoftActorCritic {
                 if !self.config.min_critic || (q1[j] <= q2[j]) == (i == 0) {
                     w.climbing.push(j as u32);
                     let q = if i == 0 { q1[j] } else { q2[j] };
-                    w.sums.actor_loss += f64::from(alpha * w.log_prob[j] - q);
+                    w.sums.actor_loss += f64::from(alpha * w.penalty[j] - q);
                 }
             }
             let m = w.climbing.len();
@@ -341,8 +406,19 @@ impl SoftActorCritic {
                 w.d_action[*row as usize * action..][..action].copy_from_slice(d);
             }
         }
-        let (head, tape) = (w.actor_tape.output(), &w.next_action);
-        gaussian::squashed_backward(head, noise, action, tape, &w.d_action, alpha * scale, &mut w.d_head);
+        let (head, weight) = (w.actor_tape.output(), alpha * scale);
+        match &self.regulariser {
+            Regulariser::Entropy => {
+                gaussian::squashed_backward(head, noise, action, &w.choice, &w.d_action, weight, &mut w.d_head);
+            }
+            Regulariser::KlToPrior(_) => {
+                gaussian::sample_backward(head, noise, action, &w.d_action, &mut w.d_head);
+                for (row, d_head) in w.d_head.chunks_exact_mut(2 * action).enumerate() {
+                    let [head, prior] = [head, w.prior_tape.output()].map(|h| &h[row * 2 * action..][..2 * action]);
+                    gaussian::kl_backward(head, prior, weight, d_head);
+                }
+            }
+        }
         self.actor.net.backward(state, n, &mut w.actor_tape, &w.d_head, Some(&mut w.actor_grad), None);
     }
 
@@ -468,6 +544,54 @@ mod tests {
             })
             .collect();
         (action, log_prob)
+    }
+
+    /// One row's plain choice and its divergence from the prior, written out anew in f64.
+    fn act_near(net: &Mlp, prior: &Mlp, state: &[f32], noise: &[f32]) -> (Vec<f32>, f64) {
+        let (mut tape, mut prior_tape) = (Tape::default(), Tape::default());
+        let (p, q) = (net.forward(state, 1, &mut tape), prior.forward(state, 1, &mut prior_tape));
+        let mut kl = 0.0;
+        let choice = (0..ACTION)
+            .map(|i| {
+                let [mp, lp, mq, lq] = [p[i], p[ACTION + i], q[i], q[ACTION + i]].map(f64::from);
+                kl += lq - lp + ((2.0 * lp).exp() + (mp - mq).powi(2)) / (2.0 * (2.0 * lq).exp()) - 0.5;
+                (mp + lp.exp() * f64::from(noise[i])) as f32
+            })
+            .collect();
+        (choice, kl)
+    }
+
+    #[test]
+    fn a_policy_near_its_prior_has_the_gradients_of_the_equations() {
+        let (plain, batch) = fixture(SoftActorCriticConfig::default(), 1);
+        let mut rng = Rng::stream(4, "prior");
+        let prior = Mlp::new(&[OBS, 5, 2 * ACTION], &mut rng);
+        let config = SoftActorCriticConfig { width: 6, alpha: 0.3, ..Default::default() };
+        let mut sac = SoftActorCritic::near_prior(config, &prior, 1.0, 1, &mut rng).unwrap();
+        sac.noise = plain.noise.clone();
+        // Away from the prior, so that the divergence has a gradient.
+        sac.actor.net.params.iter_mut().enumerate().for_each(|(i, p)| *p += 0.6 * (i as f32).sin());
+        let mut worker = sac.workers[0].clone();
+        sac.critic_part(&mut worker, ALL, &batch, ViolationValue::Terminal);
+        for r in 0..ROWS {
+            let next = &batch.next_state[r * OBS..][..OBS];
+            let (z, kl) = act_near(&sac.actor.net, &prior, next, &sac.noise[0][r * ACTION..][..ACTION]);
+            let q = sac.targets.each_ref().map(|t| value(t, &[next, &z].concat()));
+            let bootstrap = if batch.violation[r] > 0.0 { 0.0 } else { 0.99 * (q[0].min(q[1]) - 0.3 * kl) };
+            assert!((f64::from(worker.target[r]) - f64::from(batch.reward[r]) - bootstrap).abs() < 1e-4, "row {r}");
+        }
+        sac.actor_part(&mut worker, ALL, &batch, 0);
+        differences(&sac.actor.net.params, &worker.actor_grad, |params| {
+            let mut net = sac.actor.net.clone();
+            net.params.copy_from_slice(params);
+            let row = |r: usize| {
+                let state = &batch.state[r * OBS..][..OBS];
+                let (z, kl) = act_near(&net, &prior, state, &sac.noise[1][r * ACTION..][..ACTION]);
+                let q = [0, 1].map(|i| value(&sac.critics[i].net, &[state, &z].concat()));
+                0.3 * kl - q[0].min(q[1])
+            };
+            (0..ROWS).map(row).sum::<f64>() / ROWS as f64
+        });
     }
 
     /// The critics' targets as the equation of the module's documentation has them, one row at a time.

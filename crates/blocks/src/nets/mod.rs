@@ -33,7 +33,11 @@ pub struct Model {
 impl Model {
     /// A fresh network of these layer sizes, learning at `rate`.
     pub fn new(sizes: &[usize], rate: f32, rng: &mut Rng) -> Self {
-        let net = Mlp::new(sizes, rng);
+        Self::of(Mlp::new(sizes, rng), rate)
+    }
+
+    /// Trains a network that is there already.
+    pub fn of(net: Mlp, rate: f32) -> Self {
         let n = net.params.len();
         Self { net, grad: vec![0.0; n], adam: Adam::new(n, rate) }
     }
