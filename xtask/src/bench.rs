@@ -3,6 +3,7 @@
 //! A new subject is a variant of [`Subject`], a file in `bench/`, and an arm in [`run`].
 
 mod envs;
+mod peers;
 mod record;
 mod update;
 

@@ -13,11 +13,17 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::build::cargo;
+use crate::python::{Python, virtual_environment};
 
 struct Step {
     name: &'static str,
     command: Command,
+    /// What must be there first, made when the step's turn comes.
+    prepare: Option<Box<dyn FnOnce() -> Result<()>>>,
 }
+
+/// What reads our demonstration sets as their users will. Minari needs pillow to read HDF5.
+const MINARI: [&str; 4] = ["minari==0.5.4", "h5py==3.16.0", "gymnasium==1.4.0", "pillow"];
 
 /// Runs all checks, stops at the first that fails, and ends with a summary.
 pub fn run(root: &Path) -> Result<()> {
@@ -28,6 +34,18 @@ pub fn run(root: &Path) -> Result<()> {
         step(root, "tests", &["test", "--workspace", "--release"]),
     ];
     steps[2].command.env("RUSTDOCFLAGS", "-D warnings");
+
+    // Python and pip are prerequisites anyway, so Minari's own package judges our sets. Its environment is made only once
+    // everything before has passed.
+    let python = root.join("vendor/venv-minari/bin/python");
+    let arguments = ["test", "--workspace", "--release", "--test", "demos_minari", "--", "--ignored"];
+    let mut minari = step(root, "minari", &arguments);
+    minari.command.env("SSKP_MINARI_PYTHON", &python);
+    minari.prepare = Some(Box::new({
+        let folder = root.join("vendor/venv-minari");
+        move || virtual_environment(&folder, &Python::new("python3"), &MINARI, "about 60 MB").map(|_| ())
+    }));
+    steps.push(minari);
 
     // A browser is no prerequisite, so the tests that need one are ignored by default and asked for here. They are
     // selected over the whole workspace, not by `--package`: another selection could compile dependencies anew.
@@ -47,14 +65,14 @@ pub fn run(root: &Path) -> Result<()> {
 fn step(root: &Path, name: &'static str, arguments: &[&str]) -> Step {
     let mut command = cargo(root);
     command.args(arguments);
-    Step { name, command }
+    Step { name, command, prepare: None }
 }
 
 /// Runs the steps in order and prints a line for each at the end.
 fn run_steps(steps: Vec<Step>) -> Result<()> {
     let mut summary = Vec::new();
     let mut failed = None;
-    for Step { name, mut command } in steps {
+    for Step { name, mut command, prepare } in steps {
         if failed.is_some() {
             summary.push(format!("{name:<14} not run"));
             continue;
@@ -62,6 +80,9 @@ fn run_steps(steps: Vec<Step>) -> Result<()> {
         let shown = shown(&command);
         println!("\n== {name}: {shown}");
         let start = Instant::now();
+        if let Some(prepare) = prepare {
+            prepare()?;
+        }
         let status = command.status().with_context(|| format!("{shown} could not be started"))?;
         let word = if status.success() { "passed" } else { "failed" };
         summary.push(format!("{name:<14} {word:<8} {:>9}", seconds(start.elapsed())));
@@ -112,7 +133,7 @@ mod tests {
     fn shell(name: &'static str, script: &str) -> Step {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        Step { name, command }
+        Step { name, command, prepare: None }
     }
 
     #[test]

@@ -9,8 +9,9 @@ use blocks::env::{End, Env as _};
 use blocks::record::Memory;
 use blocks::rng::Rng;
 use blocks::run::Run;
+use lab::files::PendingFile;
 use lab::replay;
-use lab::rollout::{PendingFile, Stage, end_word};
+use lab::rollout::{Stage, end_word};
 
 use crate::error::{OrUsage, usage};
 use crate::numbers::{self, Form};

@@ -1,10 +1,10 @@
-//! Run directories, settings, training and evaluation, recordings of rollouts: what lies between the methods and the
+//! Run directories, settings, training and evaluation, demonstrations, recordings: what lies between the methods and the
 //! command line.
 
 pub mod config;
 pub mod data;
-pub mod run_dir;
-pub mod train;
-
+pub mod files;
 pub mod replay;
 pub mod rollout;
+pub mod run_dir;
+pub mod train;

@@ -4,14 +4,13 @@
 //! base64 of little-endian arrays; poses are 16-bit fixed point relative to the frame's origin (the torso), which is
 //! finer than a tenth of a millimetre on a robot and a third of the size of plain floats.
 
-use std::io::Write as _;
 use std::path::Path;
 
 use blocks::env::{Anomaly, End, Geom, Pose, Shape};
 use blocks::{Error, Result};
 use serde::Serialize;
 
-use crate::rollout::PendingFile;
+use crate::files::write_whole;
 
 /// What a page shows: one episode, or the part of it that was played.
 #[derive(Clone, Debug)]
@@ -99,10 +98,7 @@ struct PageGeom<'a> {
 
 /// Writes the page. It appears whole or not at all.
 pub fn write_html(replay: &Replay, path: &Path) -> Result<()> {
-    let page = html(replay)?;
-    let mut file = PendingFile::create(path)?;
-    file.write_all(page.as_bytes()).map_err(|e| Error::io(path, e))?;
-    file.commit()
+    write_whole(path, html(replay)?.as_bytes())
 }
 
 /// The page as text.

@@ -1,17 +1,13 @@
-//! Episodes as they are played: where they start, what is kept of them for a replay page, and files written whole.
+//! Episodes as they are played: where they start, and what is kept of them for a replay page.
 //!
 //! [`Stage`] wraps a robot so that `blocks::run::Run`, which owns the robot and counts every step, needs no second way of
 //! stepping for a recorded episode or for one from a given state.
 
-use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use blocks::Result;
 use blocks::env::{Anomaly, End, Env, Geom, Pose, Spec, Step};
 use blocks::rng::Rng;
-use blocks::{Error, Result};
 
 use crate::replay::{Frame, Replay};
 
@@ -208,75 +204,6 @@ pub fn end_word(end: Option<End>, anomaly: Option<Anomaly>) -> String {
     }
 }
 
-/// A file that appears whole or not at all: written under a hidden name in its folder and renamed by
-/// [`PendingFile::commit`]. Dropped without that, it leaves nothing behind.
-pub struct PendingFile {
-    target: PathBuf,
-    /// Where the bytes go meanwhile. None for what cannot be replaced by renaming: a device or a pipe.
-    partial: Option<PathBuf>,
-    file: BufWriter<File>,
-}
-
-impl PendingFile {
-    /// Opens it. An unwritable folder shows here, before any work is done.
-    pub fn create(path: &Path) -> Result<Self> {
-        // A link stays a link: what it points to is replaced.
-        let target = fs::canonicalize(path).unwrap_or_else(|_| path.into());
-        let fail = |why: String| Error::other(format!("{} cannot be written: {why}", path.display()));
-        match fs::metadata(&target) {
-            Ok(there) if there.is_dir() => return Err(fail("it is a folder".into())),
-            Ok(there) if !there.is_file() => {
-                let file = File::options().write(true).open(&target).map_err(|e| fail(e.to_string()))?;
-                return Ok(Self { target, partial: None, file: BufWriter::new(file) });
-            }
-            _ => {}
-        }
-        let name = target.file_name().ok_or_else(|| fail("the path names no file".into()))?;
-        let folder = match target.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        if !folder.is_dir() {
-            return Err(fail(format!("there is no folder {}", folder.display())));
-        }
-        let mut hidden = OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".{}.partial", std::process::id()));
-        let partial = folder.join(hidden);
-        let file = File::create(&partial)
-            .map_err(|e| fail(format!("no file can be created in the folder {} ({e})", folder.display())))?;
-        Ok(Self { target, partial: Some(partial), file: BufWriter::new(file) })
-    }
-
-    /// Makes it appear under its name.
-    pub fn commit(mut self) -> Result<()> {
-        let fail = |e| Error::io(&self.target, e);
-        self.file.flush().map_err(fail)?;
-        if let Some(partial) = &self.partial {
-            fs::rename(partial, &self.target).map_err(fail)?;
-        }
-        self.partial = None;
-        Ok(())
-    }
-}
-
-impl Write for PendingFile {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.file.write(bytes)
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.file.flush()
-    }
-}
-
-impl Drop for PendingFile {
-    fn drop(&mut self) {
-        if let Some(partial) = &self.partial {
-            let _ = fs::remove_file(partial);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -349,39 +276,5 @@ mod tests {
         stage.step(&[0.0, 0.0]);
         let risks: Vec<Option<f32>> = tape.take()[0].frames.iter().map(|f| f.risk).collect();
         assert_eq!(risks, [Some(0.25), None]);
-    }
-
-    #[test]
-    fn a_pending_file_appears_on_commit_and_leaves_nothing_when_dropped() {
-        let folder = tempfile::tempdir().unwrap();
-        let names = || fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect::<Vec<_>>();
-        let path = folder.path().join("a.txt");
-        let mut file = PendingFile::create(&path).unwrap();
-        file.write_all(b"half").unwrap();
-        assert!(!path.exists());
-        drop(file);
-        assert!(names().is_empty());
-        let mut file = PendingFile::create(&path).unwrap();
-        file.write_all(b"whole").unwrap();
-        file.commit().unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"whole");
-        assert_eq!(names(), ["a.txt"]);
-    }
-
-    #[test]
-    fn a_folder_that_is_missing_or_in_the_way_is_named_at_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let error = |path: &Path| PendingFile::create(path).err().unwrap().to_string();
-        let missing = folder.path().join("no").join("a.txt");
-        assert!(error(&missing).contains("there is no folder"), "{}", error(&missing));
-        assert!(error(folder.path()).contains("it is a folder"));
-    }
-
-    #[test]
-    fn a_device_is_written_to_and_stays_a_device() {
-        let mut file = PendingFile::create(Path::new("/dev/null")).unwrap();
-        file.write_all(b"gone").unwrap();
-        file.commit().unwrap();
-        assert!(!fs::metadata("/dev/null").unwrap().is_file());
     }
 }

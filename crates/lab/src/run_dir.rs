@@ -16,6 +16,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
+use crate::files::write_whole;
 
 /// Columns of `episodes.csv`.
 pub const EPISODE_COLUMNS: &str = "episode,steps,length,return,violation,cumulative_violations";
@@ -106,17 +107,6 @@ impl Log {
     }
 }
 
-/// Writes `bytes` to `path` so that a reader sees the old file or the new one, never a part.
-pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
-    let name = path.file_name().expect("a file").to_string_lossy();
-    let partial = path.with_file_name(format!(".{name}.partial-{}", std::process::id()));
-    let result = fs::write(&partial, bytes).and_then(|()| fs::rename(&partial, path));
-    result.map_err(|e| {
-        let _ = fs::remove_file(&partial);
-        Error::io(path, e)
-    })
-}
-
 impl RunDir {
     /// Makes the folder of a new run. One that already holds a run is refused.
     pub fn create(path: &Path, config: &Config, stop: Arc<AtomicBool>, quiet: bool) -> Result<Self> {
@@ -127,7 +117,7 @@ impl RunDir {
             )));
         }
         fs::create_dir_all(path).map_err(|e| Error::io(path, e))?;
-        write_atomically(&path.join("config.toml"), config.to_toml().as_bytes())?;
+        write_whole(&path.join("config.toml"), config.to_toml().as_bytes())?;
         let mut dir = Self::new(path, config, stop, quiet);
         dir.episodes.line(EPISODE_COLUMNS)?;
         Ok(dir)

@@ -14,7 +14,8 @@ use robots::Options;
 use serde::Serialize;
 
 use crate::config::Config;
-use crate::run_dir::{RunDir, write_atomically};
+use crate::files::write_whole;
+use crate::run_dir::RunDir;
 
 /// What `summary.json` holds.
 #[derive(Clone, Debug, Serialize)]
@@ -82,7 +83,7 @@ pub fn resume(
     }
     let (env, method) = build(&config)?;
     let (dir, checkpoint) = RunDir::reopen(path, &config, stop, quiet, refused)?;
-    write_atomically(&path.join("config.toml"), config.to_toml().as_bytes())?;
+    write_whole(&path.join("config.toml"), config.to_toml().as_bytes())?;
     drive(&config, path, dir, env, method, checkpoint)
 }
 
@@ -118,7 +119,7 @@ fn drive(
     dir.finish();
     let summary = summarise(config, clock, dir.wall_seconds(), finished, time_split);
     let text = serde_json::to_string_pretty(&summary).expect("plain data") + "\n";
-    write_atomically(&path.join("summary.json"), text.as_bytes())?;
+    write_whole(&path.join("summary.json"), text.as_bytes())?;
     Ok(summary)
 }
 

@@ -7,15 +7,15 @@
 //! with `action_space.sample()`, the way its users draw actions, which the aims refer to; and with actions drawn a
 //! block at a time by NumPy, which takes that cost away almost entirely and is therefore shown beside it.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
 
+use super::peers::measure;
 use super::record;
-use crate::python::Python;
+use crate::python::{Python, virtual_environment};
 use crate::{build, json};
 
 /// A robot by its name in `sskp` and in benches/envs_gymnasium.py, and how many times Gymnasium's speed we aim at.
@@ -101,7 +101,8 @@ const TWO: Side = Side::Ours { threads: 2 };
 pub fn run(root: &Path, options: &Options) -> Result<()> {
     ensure!(options.seconds > 0.0 && options.seconds.is_finite(), "--seconds must be above zero");
     let script = root.join("benches/envs_gymnasium.py");
-    let python = virtual_environment(&root.join("vendor/venv-envs"), &Python::new("python3"))?;
+    let python =
+        virtual_environment(&root.join("vendor/venv-envs"), &Python::new("python3"), &REQUIREMENTS, "about 240 MB")?;
     let sskp = build::sskp(root)?;
 
     let time = record::now();
@@ -135,7 +136,8 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
                         command
                     }
                 };
-                let line = measure(command.args(["--env", robot.name, "--seconds", &seconds]))?;
+                let line =
+                    measure(command.env("OMP_NUM_THREADS", "1").args(["--env", robot.name, "--seconds", &seconds]))?;
                 rows.push(row(repeat, robot.name, side, &line)?);
                 if side == Side::Gymnasium && versions.is_empty() {
                     versions = their_versions(&line);
@@ -158,52 +160,6 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
     record::explain(&folder, "envs", &section(&summaries, options, &time, &commit, &versions))?;
     println!("raw rows: {}", file.strip_prefix(root).unwrap_or(&file).display());
     Ok(())
-}
-
-/// Makes the virtual environment, unless a complete one is there, and returns its interpreter.
-fn virtual_environment(folder: &Path, python: &Python) -> Result<PathBuf> {
-    let interpreter = folder.join("bin/python");
-    // Written last: an interrupted installation has no stamp and is made anew.
-    let stamp = folder.join("complete");
-    let wanted = REQUIREMENTS.join("\n");
-    // `exists` follows links, so an environment whose Python was uninstalled is made anew, too.
-    if fs::read_to_string(&stamp).ok().as_deref() == Some(&wanted) && interpreter.exists() {
-        return Ok(interpreter);
-    }
-    println!("making a virtual environment with {} in {}", REQUIREMENTS.join(", "), folder.display());
-    if folder.exists() {
-        fs::remove_dir_all(folder).with_context(|| format!("{} cannot be removed", folder.display()))?;
-    }
-    let temporary = folder.join("tmp");
-    python.run(python.command().args(["-m", "venv"]).arg(folder), "make a virtual environment")?;
-    fs::create_dir_all(&temporary).with_context(|| format!("{} cannot be created", temporary.display()))?;
-    let inside = Python::new(&interpreter);
-    let mut install = inside.pip(&temporary);
-    install.args(["install", "--only-binary", ":all:"]).args(REQUIREMENTS);
-    inside.run(&mut install, "install Gymnasium for the comparison")?;
-    // Best effort: an empty left-over folder does no harm.
-    let _ = fs::remove_dir_all(&temporary);
-    fs::write(&stamp, wanted).with_context(|| format!("{} cannot be written", stamp.display()))?;
-    Ok(interpreter)
-}
-
-/// Runs one measurement and returns the line of JSON that it printed last.
-fn measure(command: &mut Command) -> Result<String> {
-    let program = Path::new(command.get_program()).to_path_buf();
-    let output = command
-        .env("OMP_NUM_THREADS", "1")
-        .stderr(Stdio::piped())
-        .output()
-        .with_context(|| format!("{} could not be started", program.display()))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    ensure!(
-        output.status.success(),
-        "a measurement with {} failed:\n{}",
-        program.display(),
-        String::from_utf8_lossy(&output.stderr).trim_end()
-    );
-    let line = text.lines().rev().find(|line| line.starts_with('{'));
-    line.map(str::to_owned).with_context(|| format!("{} printed no result", program.display()))
 }
 
 fn row(repeat: u32, robot: &'static str, side: Side, line: &str) -> Result<Row> {
@@ -418,29 +374,5 @@ mod tests {
         let row = row(1, "ant", TWO, line).unwrap();
         assert_eq!(csv(&row, "T", "c"), "T,c,1,ant,sskp,2,1000,0.5000,2000.0,201.5");
         assert_eq!(HEADER.split(',').count(), 10);
-    }
-
-    #[test]
-    fn a_failed_measurement_shows_its_own_words() {
-        let error = measure(Command::new("sh").args(["-c", "echo odd >&2; exit 1"])).unwrap_err().to_string();
-        assert!(error.contains("odd"), "{error}");
-        assert!(measure(Command::new("sh").args(["-c", "echo nothing"])).is_err());
-        assert_eq!(measure(Command::new("sh").args(["-c", "echo note; echo '{}'"])).unwrap(), "{}");
-    }
-
-    #[test]
-    fn a_complete_virtual_environment_is_kept_and_a_broken_one_is_an_error() {
-        let folder = tempfile::tempdir().unwrap();
-        let environment = folder.path().join("venv");
-        let broken = Python::new("false");
-        assert!(virtual_environment(&environment, &broken).is_err());
-        fs::create_dir_all(environment.join("bin")).unwrap();
-        fs::write(environment.join("bin/python"), "").unwrap();
-        assert!(virtual_environment(&environment, &broken).is_err());
-        assert!(!environment.exists(), "an environment without a stamp is made anew");
-        fs::create_dir_all(environment.join("bin")).unwrap();
-        fs::write(environment.join("bin/python"), "").unwrap();
-        fs::write(environment.join("complete"), REQUIREMENTS.join("\n")).unwrap();
-        assert_eq!(virtual_environment(&environment, &broken).unwrap(), environment.join("bin/python"));
     }
 }

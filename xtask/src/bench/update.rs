@@ -4,15 +4,15 @@
 //! two hidden layers of 256) and the same number of threads. The sides take turns within each repeat, ratios are taken
 //! between neighbours in time, and the median over repeats is what counts.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use clap::Args;
 
+use super::peers::measure;
 use super::record;
-use crate::python::Python;
+use crate::python::{Python, virtual_environment};
 use crate::{build, json};
 
 /// What the virtual environment holds. The stamp in it repeats this, so that a change here makes a new one. PyPI has no
@@ -87,7 +87,7 @@ struct Arithmetic {
 pub fn run(root: &Path, options: &Options) -> Result<()> {
     let script = root.join("benches/update_python.py");
     let environment = root.join("vendor/venv-update");
-    let python = virtual_environment(&environment, &Python::new("python3"))?;
+    let python = virtual_environment(&environment, &Python::new("python3"), &REQUIREMENTS, "several gigabytes")?;
     let sskp = build::sskp(root)?;
 
     let time = record::now();
@@ -142,52 +142,6 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
     record::explain(&folder, "update", &section(&summaries, options, &time, &commit, &versions))?;
     println!("raw rows: {}", file.strip_prefix(root).unwrap_or(&file).display());
     Ok(())
-}
-
-/// Makes the virtual environment, unless a complete one is there, and returns its interpreter.
-fn virtual_environment(folder: &Path, python: &Python) -> Result<PathBuf> {
-    let interpreter = folder.join("bin/python");
-    // Written last: an interrupted installation has no stamp and is made anew.
-    let stamp = folder.join("complete");
-    let wanted = REQUIREMENTS.join("\n");
-    // `exists` follows links, so an environment whose Python was uninstalled is made anew, too.
-    if fs::read_to_string(&stamp).ok().as_deref() == Some(&wanted) && interpreter.exists() {
-        return Ok(interpreter);
-    }
-    println!("making a virtual environment with {} in {}", REQUIREMENTS.join(", "), folder.display());
-    println!("this downloads a few gigabytes, once");
-    if folder.exists() {
-        fs::remove_dir_all(folder).with_context(|| format!("{} cannot be removed", folder.display()))?;
-    }
-    let temporary = folder.join("tmp");
-    python.run(python.command().args(["-m", "venv"]).arg(folder), "make a virtual environment")?;
-    fs::create_dir_all(&temporary).with_context(|| format!("{} cannot be created", temporary.display()))?;
-    let inside = Python::new(&interpreter);
-    let mut install = inside.pip(&temporary);
-    install.args(["install", "--only-binary", ":all:"]).args(REQUIREMENTS);
-    inside.run(&mut install, "install stable-baselines3 and sbx for the comparison")?;
-    // Best effort: an empty left-over folder does no harm.
-    let _ = fs::remove_dir_all(&temporary);
-    fs::write(&stamp, wanted).with_context(|| format!("{} cannot be written", stamp.display()))?;
-    Ok(interpreter)
-}
-
-/// Runs one measurement and returns the line of JSON that it printed last.
-fn measure(command: &mut Command) -> Result<String> {
-    let program = Path::new(command.get_program()).to_path_buf();
-    let output = command
-        .stderr(Stdio::piped())
-        .output()
-        .with_context(|| format!("{} could not be started", program.display()))?;
-    ensure!(
-        output.status.success(),
-        "a measurement with {} failed:\n{}",
-        program.display(),
-        String::from_utf8_lossy(&output.stderr).trim_end()
-    );
-    let text = String::from_utf8_lossy(&output.stdout);
-    let line = text.lines().rev().find(|line| line.starts_with('{'));
-    line.map(str::to_owned).with_context(|| format!("{} printed no result", program.display()))
 }
 
 fn row(repeat: u32, side: Side, threads: u32, line: &str) -> Result<Row> {
@@ -389,12 +343,5 @@ mod tests {
             assert_eq!(csv(&row, "T", "c").split(',').count(), HEADER.split(',').count());
         }
         assert!(row(1, Side::Ours, 1, r#"{"steps":1,"seconds":1,"steps_per_second":1}"#).is_err());
-    }
-
-    #[test]
-    fn a_failed_measurement_shows_its_own_words() {
-        let error = measure(Command::new("sh").args(["-c", "echo odd >&2; exit 1"])).unwrap_err().to_string();
-        assert!(error.contains("odd"), "{error}");
-        assert!(measure(Command::new("sh").args(["-c", "echo nothing"])).is_err());
     }
 }

@@ -36,12 +36,6 @@ fn mask(d: &mut [f32], y: &[f32]) {
     }
 }
 
-fn grow(buffer: &mut Vec<f32>, n: usize) {
-    if buffer.len() < n {
-        buffer.resize(n, 0.0);
-    }
-}
-
 impl Mlp {
     /// A network of these layer sizes, input first. Weights and biases are uniform in ±1/√inputs, as PyTorch's and so
     /// the reference implementations' are.
@@ -116,6 +110,18 @@ impl Mlp {
         tape.output()
     }
 
+    /// Makes room for the way back and lays the outputs' gradient at its start.
+    fn begin_backward(&self, rows: usize, d_output: &[f32], tape: &mut Tape) {
+        assert_eq!(d_output.len(), rows * self.outputs());
+        let widest = *self.sizes.iter().max().expect("two sizes at least");
+        for buffer in &mut tape.delta {
+            if buffer.len() < rows * widest {
+                buffer.resize(rows * widest, 0.0);
+            }
+        }
+        tape.delta[0][..d_output.len()].copy_from_slice(d_output);
+    }
+
     /// Given the loss's gradient at the outputs of the last [`Mlp::forward`], adds its gradient in the parameters to
     /// `grad` (if asked) and writes its gradient in the inputs to `d_input` (if asked).
     pub fn backward(
@@ -127,12 +133,8 @@ impl Mlp {
         mut grad: Option<&mut [f32]>,
         d_input: Option<&mut [f32]>,
     ) {
-        assert_eq!(d_output.len(), rows * self.outputs());
-        let widest = *self.sizes.iter().max().expect("two sizes at least");
+        self.begin_backward(rows, d_output, tape);
         let Tape { layers, delta: [here, below] } = tape;
-        grow(here, rows * widest);
-        grow(below, rows * widest);
-        here[..d_output.len()].copy_from_slice(d_output);
         for (i, at, inputs, outputs) in self.layout().rev() {
             let delta = &here[..rows * outputs];
             let weights = &self.params[at..at + inputs * outputs];
@@ -163,12 +165,8 @@ impl Mlp {
     /// than its price.
     pub fn input_gradient(&self, chosen: &[u32], tape: &mut Tape, d_output: &[f32], from: usize, d_input: &mut [f32]) {
         let rows = chosen.len();
-        assert_eq!(d_output.len(), rows * self.outputs());
-        let widest = *self.sizes.iter().max().expect("two sizes at least");
+        self.begin_backward(rows, d_output, tape);
         let Tape { layers, delta: [here, below] } = tape;
-        grow(here, rows * widest);
-        grow(below, rows * widest);
-        here[..d_output.len()].copy_from_slice(d_output);
         for (i, at, inputs, outputs) in self.layout().rev() {
             let delta = &here[..rows * outputs];
             if i == 0 {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::check::Report;
 use super::{Set, Spread};
-use crate::run_dir::write_atomically;
+use crate::files::write_whole;
 
 /// Writes the card to `out` and its picture beside it; gives the picture's path.
 pub fn write(set: &Set, report: &Report, out: &Path) -> Result<PathBuf> {
@@ -19,9 +19,9 @@ pub fn write(set: &Set, report: &Report, out: &Path) -> Result<PathBuf> {
     if let Some(parent) = out.parent().filter(|p| !p.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent).map_err(|e| Error::io(parent, e))?;
     }
-    write_atomically(&picture, draw(report).as_bytes())?;
+    write_whole(&picture, draw(report).as_bytes())?;
     let name = picture.file_name().unwrap_or_default().to_string_lossy();
-    write_atomically(out, markdown(set, report, &name).as_bytes())?;
+    write_whole(out, markdown(set, report, &name).as_bytes())?;
     Ok(picture)
 }
 
