@@ -258,9 +258,12 @@ fn toy_task(algo: &str) -> (Vec<String>, u64, f64, usize) {
     let set = |keys: &[&str]| keys.iter().map(|k| format!("{algo}.{k}")).collect();
     match algo {
         "sac" | "ssac" => {
-            let keys = ["random_steps=1000", "learner.width=64", "batch=64", "learner.rate=1e-3"];
-            let (steps, threshold) = if algo == "sac" { (8_000, 45.0) } else { (12_000, 30.0) };
-            (set(&keys), steps, threshold, 1)
+            let mut keys = vec!["random_steps=1000", "learner.width=64", "batch=64", "learner.rate=1e-3"];
+            if algo == "ssac" {
+                // SMBPO's formula makes falling so dear that one seed in four stands still for good.
+                keys.push("violation.cost=0.1");
+            }
+            (set(&keys), 12_000, 38.0, 1)
         }
         _ => panic!("{algo} needs a line here: every method of the registry must learn the toy"),
     }
