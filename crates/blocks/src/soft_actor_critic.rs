@@ -422,6 +422,11 @@ impl SoftActorCritic {
         self.actor.net.backward(state, n, &mut w.actor_tape, &w.d_head, Some(&mut w.actor_grad), None);
     }
 
+    /// Gives the policy its prior again, after a checkpoint has been read: the prior is kept with the skills it belongs to.
+    pub fn set_prior(&mut self, prior: &Mlp) {
+        self.regulariser = Regulariser::KlToPrior(prior.clone());
+    }
+
     /// Reads back only the policy, out of a snapshot.
     pub fn load_policy(&mut self, from: &Loader) -> Result<()> {
         from.f32s_into("policy/actor", &mut self.actor.net.params)

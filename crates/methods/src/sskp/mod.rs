@@ -1,14 +1,541 @@
-//! The paper: *Skill-based Safe Reinforcement Learning with Risk Planning* (Zhang and Guo 2025). Its parts, not yet joined
-//! into a method:
+//! The paper: *Skill-based Safe Reinforcement Learning with Risk Planning* (Zhang and Guo 2025). Not yet in the registry: it
+//! waits for the demonstration sets.
 //!
 //! | section | file |
 //! |---|---|
 //! | 4.1 skill model | [`skill`] |
-//! | 4.1.1 skill risk predictor, Eq. 1–4 | [`risk`], [`class_prior`] |
+//! | 4.1.1 skill risk predictor, Eq. 1–4 and 7 | [`risk`], [`class_prior`] |
 //! | 4.2.1 risk planning, Algorithm 1, Eq. 5–6 | [`planner`] |
-//! | 4.2.2 the policy's update, held to the prior | [`blocks::soft_actor_critic`] |
+//! | 4.2.2 online safe policy learning, Algorithm 2 | `online.rs`; the policy's update is [`blocks::soft_actor_critic`] |
 
 pub mod class_prior;
+mod online;
 pub mod planner;
 pub mod risk;
 pub mod skill;
+
+use blocks::checkpoint::{Loader, Saver};
+use blocks::demos::Demonstrations;
+use blocks::env::Spec;
+use blocks::nets::{Mlp, Tape, gaussian};
+use blocks::record::Metrics;
+use blocks::replay::{Batch, Replay};
+use blocks::rng::{Rng, RngState};
+use blocks::run::{Run, Segment};
+use blocks::soft_actor_critic::{SoftActorCritic, SoftActorCriticConfig, ViolationValue};
+use blocks::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::{Actor, Method, Setup};
+use planner::{Gaussian, Planner, PlannerConfig, Planning};
+use risk::{Pairs, RiskConfig, RiskPredictor};
+use skill::{SkillConfig, SkillModel};
+
+/// Settings of SSkP and its ablations.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SskpConfig {
+    /// Environment steps between rows of `progress.csv`.
+    pub log_every: u64,
+    /// Section 4.1.
+    pub skill: SkillConfig,
+    /// Section 4.1.1.
+    pub risk: RiskConfig,
+    /// Section 4.2.1.
+    pub planner: PlannerConfig,
+    /// Section 4.2.2.
+    pub policy: PolicyConfig,
+}
+
+/// Settings of the skill policy and of its learning.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyConfig {
+    /// Width of the critics' hidden layers.
+    pub width: usize,
+    /// Hidden layers of the critics.
+    pub layers: usize,
+    /// Learning rate of policy, critics and α. SPiRL's 3e-4.
+    pub rate: f64,
+    /// Discount per skill, as SPiRL has it: a horizon of a hundred skills makes falling dear.
+    pub gamma: f64,
+    /// Polyak rate of the target critics. SPiRL's 5e-3.
+    pub tau: f64,
+    /// The first α. SPiRL's 1.
+    pub alpha: f64,
+    /// Mean KL(π_θ ‖ q_ψ) that α holds. SPiRL has 5 and 1.
+    pub divergence: f64,
+    /// r̃ is multiplied by this before it is learnt from: 0.1 makes it the mean reward per step of a whole skill.
+    pub reward_scale: f64,
+    /// Transitions per minibatch.
+    pub batch: usize,
+    /// Transitions kept.
+    pub replay: usize,
+    /// Skills executed before the policy learns.
+    pub warm_up: usize,
+    /// Updates of the policy per skill executed.
+    pub updates_per_skill: f64,
+    /// Updates of the risk predictor per skill executed.
+    pub risk_updates_per_skill: f64,
+    /// Updates of the risk predictor after an episode, at least.
+    pub min_risk_updates: u64,
+    /// C of a violation's value −C/(1−γ); 0 for none, as in the paper: a violating skill is then worth its reward.
+    pub violation_cost: f64,
+}
+
+impl Default for SskpConfig {
+    fn default() -> Self {
+        Self {
+            log_every: 5000,
+            skill: SkillConfig::default(),
+            risk: RiskConfig::default(),
+            planner: PlannerConfig::default(),
+            policy: PolicyConfig {
+                width: 256,
+                layers: 2,
+                rate: 3e-4,
+                gamma: 0.99,
+                tau: 0.005,
+                alpha: 1.0,
+                divergence: 5.0,
+                reward_scale: 0.1,
+                batch: 256,
+                replay: 1_000_000,
+                warm_up: 256,
+                updates_per_skill: 1.0,
+                risk_updates_per_skill: 1.0,
+                min_risk_updates: 10,
+                violation_cost: 0.0,
+            },
+        }
+    }
+}
+
+impl SskpConfig {
+    /// The defaults with another planner: SSkP-NP and SSkP-w/o-RP.
+    pub fn with_planning(planning: Planning) -> Self {
+        Self { planner: PlannerConfig { planning, ..Default::default() }, ..Default::default() }
+    }
+}
+
+/// How the two offline models came out, on held-out data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OfflineReport {
+    /// Mean squared error of rebuilt actions.
+    pub reconstruction: f64,
+    /// KL of the encoder to the standard normal, per window.
+    pub kl: f64,
+    /// log q_ψ(z|s) per window.
+    pub prior_log_prob: f64,
+    /// λ by best bin estimation, and by Elkan and Noto; NaN where it could not be made.
+    pub class_prior_best_bin: f64,
+    /// See above.
+    pub class_prior_elkan_noto: f64,
+    /// λ used.
+    pub class_prior: f64,
+    /// AUC of P_ζ, labelled against unlabelled pairs.
+    pub auc: f64,
+    /// Share of minibatches in which the maximum of Eq. 4 bound.
+    pub binds: f64,
+}
+
+/// The learner.
+pub struct Sskp {
+    config: SskpConfig,
+    skills: SkillModel,
+    risk: RiskPredictor,
+    planner: Planner,
+    policy: SoftActorCritic,
+    positive: Pairs,
+    unlabelled: Pairs,
+    replay: Replay,
+    plan_rng: Rng,
+    learn_rng: Rng,
+    /// Skills executed, and updates done, since the beginning.
+    executed: u64,
+    risk_updates: u64,
+    last_log: u64,
+    offline: Option<OfflineReport>,
+    /// Since the last row of metrics: sums of the predicted risk of the chosen skills and of the policy's mean, and how many.
+    risk_seen: [f64; 3],
+    // Scratch.
+    state: Vec<f32>,
+    next_state: Vec<f32>,
+    policy_now: Gaussian,
+    tape: Tape,
+    segment: Segment,
+    batch: Batch,
+    decoded: Vec<f32>,
+    threads: usize,
+    seed: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SskpState {
+    plan_rng: RngState,
+    learn_rng: RngState,
+    executed: u64,
+    risk_updates: u64,
+    last_log: u64,
+    bound: Vec<f32>,
+    offline: Option<OfflineReport>,
+    risk_seen: [f64; 3],
+}
+
+impl Sskp {
+    /// A fresh learner, not yet fitted to demonstrations.
+    pub fn new(spec: &Spec, config: SskpConfig, setup: Setup) -> Result<Self> {
+        let mut rng = Rng::stream(setup.seed, "init");
+        let (obs, dim) = (spec.obs_dim, config.skill.dim);
+        let skills = SkillModel::new(config.skill.clone(), obs, spec.action_dim, &mut rng);
+        let risk = RiskPredictor::new(config.risk.clone(), obs, dim, &mut rng);
+        let policy = build_policy(&config, skills.prior_net(), setup.threads, &mut rng)?;
+        Ok(Self {
+            planner: Planner::new(config.planner.clone(), vec![2.0; dim]),
+            positive: Pairs::new(obs, dim, config.risk.capacity),
+            unlabelled: Pairs::new(obs, dim, config.risk.capacity),
+            replay: Replay::new(obs, dim, config.policy.replay),
+            plan_rng: Rng::stream(setup.seed, "planner"),
+            learn_rng: Rng::stream(setup.seed, "learner"),
+            executed: 0,
+            risk_updates: 0,
+            last_log: 0,
+            offline: None,
+            risk_seen: [0.0; 3],
+            state: vec![0.0; obs],
+            next_state: vec![0.0; obs],
+            policy_now: Gaussian::default(),
+            tape: Tape::default(),
+            segment: Segment::default(),
+            batch: Batch::default(),
+            decoded: Vec::new(),
+            threads: setup.threads,
+            seed: setup.seed,
+            skills,
+            risk,
+            policy,
+            config,
+        })
+    }
+
+    fn uses_risk(&self) -> bool {
+        self.config.planner.planning != Planning::Off
+    }
+}
+
+fn build_policy(config: &SskpConfig, prior: &Mlp, threads: usize, rng: &mut Rng) -> Result<SoftActorCritic> {
+    let p = &config.policy;
+    let learner = SoftActorCriticConfig {
+        width: p.width,
+        layers: p.layers,
+        rate: p.rate,
+        gamma: p.gamma,
+        tau: p.tau,
+        alpha: p.alpha,
+        ..Default::default()
+    };
+    SoftActorCritic::near_prior(learner, prior, p.divergence, threads, rng)
+}
+
+/// The offline stage (section 4.1).
+impl Sskp {
+    /// Learns the skill model and then the risk predictor, from the demonstrations alone.
+    pub fn offline(&mut self, demos: &Demonstrations) -> Result<OfflineReport> {
+        self.refuse(demos)?;
+        let mut report = OfflineReport::default();
+        let mut rng = Rng::stream(self.seed, "skills");
+        let fit = self.skills.fit(demos, &mut rng, |_, _| ())?;
+        (report.reconstruction, report.kl, report.prior_log_prob) = (fit.reconstruction, fit.kl, fit.prior_log_prob);
+        self.planner.bound = self.skill_box(demos);
+        // The policy starts as the prior that has just been learnt.
+        let mut rng = Rng::stream(self.seed, "policy init");
+        self.policy = build_policy(&self.config, self.skills.prior_net(), self.threads, &mut rng)?;
+        if self.uses_risk() {
+            let mut rng = Rng::stream(self.seed, "risk");
+            (self.positive, self.unlabelled) = risk::demonstration_pairs(demos, &mut self.skills, &self.config.risk);
+            self.fit_risk(demos, &mut rng, &mut report);
+        }
+        self.offline = Some(report);
+        Ok(report)
+    }
+
+    /// Demonstrations that cannot be learnt from, before any work.
+    fn refuse(&self, demos: &Demonstrations) -> Result<()> {
+        let (obs, action) = (self.state.len(), self.skills.action_dim());
+        if (demos.obs_dim, demos.action_dim) != (obs, action) {
+            return Err(Error::other(format!(
+                "the demonstrations are of {} ({} observations, {} actions), the robot has {obs} and {action}",
+                demos.env, demos.obs_dim, demos.action_dim
+            )));
+        }
+        if self.uses_risk() && demos.violations() == 0 {
+            let text = "the demonstrations hold no violation: there is nothing to learn risk from";
+            return Err(Error::other(text));
+        }
+        Ok(())
+    }
+
+    /// Skills are kept inside ±2, SPiRL's range, or ±2.5 deviations of the demonstrations' encoded skills where those are
+    /// wider: what the decoder has been trained on.
+    fn skill_box(&mut self, demos: &Demonstrations) -> Vec<f32> {
+        let (horizon, dim) = (self.config.skill.horizon, self.config.skill.dim);
+        let starts: Vec<_> = demos.window_starts(horizon).collect();
+        let stride = starts.len().div_ceil(4000).max(1);
+        let (mut squares, mut n) = (vec![0.0f64; dim], 0.0);
+        for (episode, t) in starts.into_iter().step_by(stride) {
+            let head = self.skills.encode(demos.actions(episode, t, horizon), 1, horizon);
+            squares.iter_mut().zip(&head[..dim]).for_each(|(s, z)| *s += f64::from(*z).powi(2));
+            n += 1.0;
+        }
+        squares.iter().map(|s| (2.5 * (s / n).sqrt()).max(2.0) as f32).collect()
+    }
+
+    /// λ (Eq. 2), then P_ζ by Eq. 4.
+    fn fit_risk(&mut self, demos: &Demonstrations, rng: &mut Rng, report: &mut OfflineReport) {
+        let config = self.config.risk.clone();
+        // A classifier that tells labelled from unlabelled pairs, on half the episodes; its scores on the other half.
+        let halves = [0, 1].map(|half| {
+            let mut part = Demonstrations::new(demos.env.clone(), demos.obs_dim, demos.action_dim);
+            for trajectory in demos.trajectories().iter().skip(half).step_by(2) {
+                part.push(trajectory.clone()).expect("it was accepted before");
+            }
+            risk::demonstration_pairs(&part, &mut self.skills, &config)
+        });
+        let [learnt, held_out] = &halves;
+        let enough = [learnt, held_out].iter().all(|(p, u)| !p.is_empty() && !u.is_empty());
+        let mut estimates = [None; 2];
+        if enough {
+            let mut classifier = RiskPredictor::new(config.clone(), demos.obs_dim, self.config.skill.dim, rng);
+            for _ in 0..config.steps.min(3000) {
+                classifier.update_as_classifier(&learnt.0, &learnt.1, &self.skills, rng);
+            }
+            let positive = classifier.scores(&held_out.0, &self.skills, rng);
+            let unlabelled = classifier.scores(&held_out.1, &self.skills, rng);
+            estimates =
+                [class_prior::best_bin(&positive, &unlabelled), class_prior::elkan_noto(&positive, &unlabelled)];
+        }
+        let [least, greatest] = config.class_prior_bounds;
+        self.risk.class_prior = match (config.class_prior > 0.0, estimates[0]) {
+            (true, _) => config.class_prior,
+            (false, Some(estimate)) => estimate.clamp(least, greatest),
+            (false, None) => config.fallback_class_prior,
+        };
+        [report.class_prior_best_bin, report.class_prior_elkan_noto] = estimates.map(|e| e.unwrap_or(-1.0));
+        report.class_prior = self.risk.class_prior;
+        let mut binds = 0;
+        for _ in 0..config.steps {
+            binds += u64::from(self.risk.update(&self.positive, &self.unlabelled, &self.skills, rng).binds);
+        }
+        report.binds = binds as f64 / config.steps.max(1) as f64;
+        let positive = self.risk.scores(&self.positive, &self.skills, rng);
+        let unlabelled = self.risk.scores(&self.unlabelled, &self.skills, rng);
+        report.auc = class_prior::auc(&positive, &unlabelled);
+    }
+}
+
+/// What the lines of Algorithm 2 do.
+impl Sskp {
+    /// Standardises s_t and asks the policy for π_θ(·|s_t).
+    fn observe(&mut self, state: &[f32]) {
+        self.skills.standardiser.apply(state, &mut self.state);
+        let from_prior = self.config.planner.from_prior;
+        let net = if from_prior { self.skills.prior_net() } else { self.policy.actor() };
+        let head = net.forward(&self.state, 1, &mut self.tape);
+        let dim = head.len() / 2;
+        self.policy_now.mean.clear();
+        self.policy_now.mean.extend_from_slice(&head[..dim]);
+        self.policy_now.std.clear();
+        self.policy_now.std.extend(head[dim..].iter().map(|raw| gaussian::log_std(*raw).exp()));
+    }
+
+    fn plan(&mut self) -> Vec<f32> {
+        let (risk, state) = (&mut self.risk, &self.state);
+        let z = self.planner.plan(&self.policy_now, |z, out| risk.score(state, z, out), &mut self.plan_rng, |_| ());
+        if self.config.planner.planning != Planning::Off {
+            let mut logits = [0.0; 2];
+            let pair = [&z[..], &self.policy_now.mean].concat();
+            self.risk.score(&self.state, &pair, &mut logits);
+            for (sum, logit) in self.risk_seen.iter_mut().zip(logits) {
+                *sum += f64::from(risk::sigmoid(logit));
+            }
+            self.risk_seen[2] += 1.0;
+        }
+        z
+    }
+
+    /// The decoder's mean, clipped to what a robot can do.
+    fn decode(&mut self, z: &[f32]) {
+        self.skills.decode(z, 1, &mut self.decoded);
+        self.decoded.iter_mut().for_each(|a| *a = a.clamp(-1.0, 1.0));
+    }
+
+    /// (s_t, z_t, r̃_t, s_t') to D. A partial skill is a transition like any other; only a violation is final.
+    fn remember(&mut self, z: &[f32]) {
+        let obs = self.state.len();
+        let last = &self.segment.states[self.segment.steps * obs..][..obs];
+        self.skills.standardiser.apply(last, &mut self.next_state);
+        let reward = (self.config.policy.reward_scale * self.segment.reward) as f32;
+        self.replay.push(&self.state, z, reward, self.segment.violated, &self.next_state);
+        self.executed += 1;
+    }
+
+    /// Eq. 7: the executed pair, and the states passed through with skills of the prior.
+    fn add_pairs(&mut self, z: &[f32]) {
+        if !self.uses_risk() {
+            return;
+        }
+        let obs = self.state.len();
+        let set = if self.segment.violated { &mut self.positive } else { &mut self.unlabelled };
+        set.push_executed(&self.state, z);
+        for state in self.segment.states.chunks_exact(obs).take(self.segment.steps).skip(1) {
+            self.skills.standardiser.apply(state, &mut self.next_state);
+            set.push_state(&self.next_state);
+        }
+    }
+
+    fn update_risk(&mut self, skills_before: u64, metrics: &mut Metrics) {
+        if !self.uses_risk() {
+            return;
+        }
+        let p = &self.config.policy;
+        let wanted = ((self.executed - skills_before) as f64 * p.risk_updates_per_skill) as u64;
+        let updates = if p.risk_updates_per_skill > 0.0 { wanted.max(p.min_risk_updates) } else { 0 };
+        let (mut loss, mut binds) = (0.0, 0u32);
+        for _ in 0..updates {
+            let terms = self.risk.update(&self.positive, &self.unlabelled, &self.skills, &mut self.learn_rng);
+            loss = terms.loss;
+            binds += u32::from(terms.binds);
+        }
+        self.risk_updates += updates;
+        let [chosen, policy, n] = self.risk_seen;
+        metrics.push("Loss/Loss_risk", loss);
+        metrics.push("Risk/max_binds", f64::from(binds) / updates.max(1) as f64);
+        metrics.push("Risk/chosen", chosen / n.max(1.0));
+        metrics.push("Risk/policy_mean", policy / n.max(1.0));
+    }
+
+    fn update_policy(&mut self, metrics: &mut Metrics) -> Result<()> {
+        let p = &self.config.policy;
+        let due = (self.executed.saturating_sub(p.warm_up as u64) as f64 * p.updates_per_skill) as u64;
+        let violation = match p.violation_cost > 0.0 {
+            true => ViolationValue::Fixed((-p.violation_cost / (1.0 - p.gamma)) as f32),
+            false => ViolationValue::Terminal,
+        };
+        while self.policy.updates() < due {
+            let last = self.policy.updates() + 1 == due;
+            self.replay.sample(p.batch, &mut self.learn_rng, &mut self.batch);
+            self.policy.update(&self.batch, violation, &mut self.learn_rng, last.then_some(&mut *metrics))?;
+        }
+        Ok(())
+    }
+}
+
+impl Method for Sskp {
+    fn train(&mut self, run: &mut Run) -> Result<()> {
+        self.online(run)
+    }
+
+    fn actor(&self) -> Box<dyn Actor> {
+        Box::new(SskpActor {
+            policy: self.policy.actor().clone(),
+            from_prior: self.config.planner.from_prior,
+            skills: self.skills.clone(),
+            risk: self.risk.clone(),
+            planner: self.planner.clone(),
+            rng: self.plan_rng.clone(),
+            state: vec![0.0; self.state.len()],
+            tape: Tape::default(),
+            plan: Vec::new(),
+            next: 0,
+        })
+    }
+
+    fn save<'a>(&'a self, to: &mut Saver<'a>) {
+        self.skills.save(to);
+        self.risk.save(to);
+        self.policy.save(to);
+        self.positive.save("positive", to);
+        self.unlabelled.save("unlabelled", to);
+        self.replay.save("skills", to);
+        let state = SskpState {
+            plan_rng: self.plan_rng.save(),
+            learn_rng: self.learn_rng.save(),
+            executed: self.executed,
+            risk_updates: self.risk_updates,
+            last_log: self.last_log,
+            bound: self.planner.bound.clone(),
+            offline: self.offline,
+            risk_seen: self.risk_seen,
+        };
+        to.json("sskp", &state);
+    }
+
+    fn load(&mut self, from: &Loader) -> Result<()> {
+        self.load_policy(from)?;
+        self.risk.load(from)?;
+        self.policy.load(from)?;
+        self.policy.set_prior(self.skills.prior_net());
+        self.positive.load("positive", from)?;
+        self.unlabelled.load("unlabelled", from)?;
+        self.replay.load("skills", from)?;
+        let state: SskpState = from.json("sskp")?;
+        self.plan_rng = Rng::load(&state.plan_rng)?;
+        self.learn_rng = Rng::load(&state.learn_rng)?;
+        (self.executed, self.risk_updates, self.last_log) = (state.executed, state.risk_updates, state.last_log);
+        (self.offline, self.risk_seen) = (state.offline, state.risk_seen);
+        Ok(())
+    }
+
+    fn load_policy(&mut self, from: &Loader) -> Result<()> {
+        self.skills.load(from)?;
+        self.risk.load_policy(from)?;
+        self.policy.load_policy(from)?;
+        let state: SskpState = from.json("sskp")?;
+        self.planner.bound = state.bound;
+        Ok(())
+    }
+}
+
+/// The trained agent: plans a skill, plays it, plans the next.
+struct SskpActor {
+    policy: Mlp,
+    from_prior: bool,
+    skills: SkillModel,
+    risk: RiskPredictor,
+    planner: Planner,
+    rng: Rng,
+    state: Vec<f32>,
+    tape: Tape,
+    plan: Vec<f32>,
+    next: usize,
+}
+
+impl Actor for SskpActor {
+    fn begin(&mut self) {
+        self.plan.clear();
+        self.next = 0;
+    }
+
+    fn act(&mut self, state: &[f32], explore: bool, action: &mut [f32]) {
+        let dim = action.len();
+        if self.next * dim >= self.plan.len() {
+            self.skills.standardiser.apply(state, &mut self.state);
+            let net = if self.from_prior { self.skills.prior_net() } else { &self.policy };
+            let head = net.forward(&self.state, 1, &mut self.tape);
+            let (mean, raw) = head.split_at(head.len() / 2);
+            let mut policy = Gaussian { mean: mean.to_vec(), std: Vec::new() };
+            policy.std.extend(raw.iter().map(|r| gaussian::log_std(*r).exp()));
+            if !explore && self.planner.config.planning == Planning::Off {
+                policy.std.fill(0.0);
+            }
+            let (risk, state) = (&mut self.risk, &self.state);
+            let z = self.planner.plan(&policy, |z, out| risk.score(state, z, out), &mut self.rng, |_| ());
+            self.skills.decode(&z, 1, &mut self.plan);
+            self.next = 0;
+        }
+        for (a, planned) in action.iter_mut().zip(&self.plan[self.next * dim..]) {
+            *a = planned.clamp(-1.0, 1.0);
+        }
+        self.next += 1;
+    }
+}

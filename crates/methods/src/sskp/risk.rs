@@ -102,7 +102,8 @@ pub fn negative_loss(logits: &[f32]) -> f64 {
     mean(logits, gaussian::softplus)
 }
 
-fn sigmoid(x: f32) -> f32 {
+/// 1/(1 + e^−x).
+pub fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + (-x).exp())
 }
 
@@ -369,6 +370,38 @@ impl RiskPredictor {
 
     /// One update on minibatches of both sets (Algorithm 2, line 18).
     pub fn update(&mut self, positive: &Pairs, unlabelled: &Pairs, skills: &SkillModel, rng: &mut Rng) -> PuTerms {
+        let (kind, prior, slack) = (self.config.loss, self.class_prior, self.config.slack);
+        self.learn(positive, unlabelled, skills, rng, |p, u, d_p, d_u| pu_loss(kind, p, u, prior, slack, d_p, d_u))
+    }
+
+    /// One update as a plain classifier of labelled against unlabelled pairs, in the proportion in which there are both: its
+    /// probability is P(labelled | pair), what the estimators of λ need.
+    pub fn update_as_classifier(&mut self, positive: &Pairs, unlabelled: &Pairs, skills: &SkillModel, rng: &mut Rng) {
+        let share = positive.len() as f64 / (positive.len() + unlabelled.len()) as f64;
+        self.learn(positive, unlabelled, skills, rng, |p, u, d_p, d_u| {
+            let (scale_p, scale_u) = (share as f32 / p.len() as f32, (1.0 - share) as f32 / u.len() as f32);
+            d_p.iter_mut().zip(p).for_each(|(d, f)| *d = -scale_p * sigmoid(-f));
+            d_u.iter_mut().zip(u).for_each(|(d, f)| *d = scale_u * sigmoid(*f));
+            PuTerms { loss: share * positive_loss(p) + (1.0 - share) * negative_loss(u), binds: false }
+        });
+    }
+
+    /// Probabilities of up to 4000 pairs of a set, drawn as in training.
+    pub fn scores(&mut self, pairs: &Pairs, skills: &SkillModel, rng: &mut Rng) -> Vec<f64> {
+        let n = pairs.len().min(4000);
+        let mut rows = vec![0.0; n * (self.obs + self.dim)];
+        pairs.sample(n, false, skills, rng, &mut PairScratch::default(), &mut rows);
+        self.logits(&rows).iter().map(|f| f64::from(sigmoid(*f))).collect()
+    }
+
+    fn learn(
+        &mut self,
+        positive: &Pairs,
+        unlabelled: &Pairs,
+        skills: &SkillModel,
+        rng: &mut Rng,
+        loss: impl FnOnce(&[f32], &[f32], &mut [f32], &mut [f32]) -> PuTerms,
+    ) -> PuTerms {
         let (n, both) = (self.config.batch, self.obs + self.dim);
         let s = &mut self.scratch;
         s.input.resize(2 * n * both, 0.0);
@@ -378,8 +411,7 @@ impl RiskPredictor {
         unlabelled.sample(n, self.config.executed_half, skills, rng, &mut s.pairs, u);
         let logits = self.model.net.forward(&s.input, 2 * n, &mut s.tape);
         let (d_p, d_u) = s.d.split_at_mut(n);
-        let terms =
-            pu_loss(self.config.loss, &logits[..n], &logits[n..], self.class_prior, self.config.slack, d_p, d_u);
+        let terms = loss(&logits[..n], &logits[n..], d_p, d_u);
         self.model.net.backward(&s.input, 2 * n, &mut s.tape, &s.d, Some(&mut self.model.grad), None);
         let decay = self.config.weight_decay as f32;
         self.model.grad.iter_mut().zip(&self.model.net.params).for_each(|(g, w)| *g += decay * w);

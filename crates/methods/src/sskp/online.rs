@@ -1,0 +1,53 @@
+//! Algorithm 2: online safe policy learning.
+
+use std::time::Instant;
+
+use blocks::Result;
+use blocks::record::Metrics;
+use blocks::run::Run;
+
+use super::Sskp;
+use crate::Method as _;
+
+impl Sskp {
+    /// Algorithm 2, line by line. Lines 13–17 (leave the loop at a violation or the last step, t ← t') are the run's own
+    /// clock: [`Run::over`].
+    pub fn online(&mut self, run: &mut Run) -> Result<()> {
+        // Lines 1–2: for each episode, start from a random state s_0.
+        while run.next_episode()? {
+            let skills_before = self.executed;
+            // Line 3: for every H environment steps.
+            while !run.over() {
+                // Line 4: z_t ← Risk_Planning(π_θ(·|s_t), P_ζ(c|s_t, z)).
+                let planning = Instant::now();
+                self.observe(run.state());
+                let z = self.plan();
+                run.add_time("planning", planning);
+                // Line 5: a_t:t+H−1 from the decoder p_ν(·|z_t): its mean, clipped.
+                self.decode(&z);
+                // Lines 6–7: execute until c > 0; gives r̃_t and s_t'.
+                run.execute(&self.decoded, &mut self.segment)?;
+                // Line 8: add (s_t, z_t, r̃_t, s_t') to D.
+                self.remember(&z);
+                // Lines 9–12: the decision pairs of Eq. 7, to D^p if c > 0 and else to D^u.
+                self.add_pairs(&z);
+            }
+            let mut metrics = Metrics::default();
+            // Line 18: update P_ζ by minimising Eq. 4.
+            let learning = Instant::now();
+            self.update_risk(skills_before, &mut metrics);
+            run.add_time("risk", learning);
+            // Line 19: update θ by skill-based SAC on D.
+            let learning = Instant::now();
+            self.update_policy(&mut metrics)?;
+            run.add_time("policy", learning);
+            if run.clock().steps >= self.last_log + self.config.log_every {
+                self.last_log = run.clock().steps;
+                self.risk_seen = [0.0; 3];
+                run.record(&metrics)?;
+            }
+            run.checkpoint(|to| self.save(to))?;
+        }
+        Ok(())
+    }
+}
