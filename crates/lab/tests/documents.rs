@@ -6,12 +6,18 @@ use std::path::Path;
 fn every_path_in_the_documents_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut seen = 0;
-    for document in ["ARCHITECTURE.md", "README.md", "docs/run-directory.md", "docs/setup.md"] {
-        let text = std::fs::read_to_string(root.join(document)).unwrap();
+    for document in
+        ["ARCHITECTURE.md", "README.md", "docs/run-directory.md", "docs/setup.md"].map(String::from).into_iter().chain(
+            std::fs::read_dir(root.join("docs/decisions"))
+                .unwrap()
+                .map(|entry| format!("docs/decisions/{}", entry.unwrap().file_name().to_string_lossy())),
+        )
+    {
+        let text = std::fs::read_to_string(root.join(&document)).unwrap();
         // Whatever stands between backticks or in a link and begins like a tracked folder is a path.
         for part in text.split(['`', '(', ')']) {
             let path = part.trim();
-            let folders = ["crates/", "docs/", "tests/", "benches/", "xtask/", "configs/"];
+            let folders = ["crates/", "docs/", "tests/", "benches/", "xtask/", "configs/", "results/"];
             let is_path = folders.iter().any(|f| path.starts_with(f)) && !path.contains([' ', '<', '*', '\n', '{']);
             // The examples of files that a reader would add.
             if !is_path || path.ends_with("walker.rs") || path.ends_with("saute.rs") {
