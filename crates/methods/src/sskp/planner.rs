@@ -32,11 +32,23 @@ pub struct PlannerConfig {
     pub from_prior: bool,
     /// Least σ of a refitted Gaussian: keeps a collapsed dimension defined.
     pub min_std: f64,
+    /// Skills are kept within this many σ of the policy's mean; 0 keeps them in the box alone, as the paper reads. A search
+    /// without this bound finds skills that neither the policy nor the demonstrations know, where the predicted risk means
+    /// nothing.
+    pub near_policy: f64,
 }
 
 impl Default for PlannerConfig {
     fn default() -> Self {
-        Self { planning: Planning::Risk, samples: 512, elites: 64, iterations: 6, from_prior: false, min_std: 1e-6 }
+        Self {
+            planning: Planning::Risk,
+            samples: 512,
+            elites: 64,
+            iterations: 6,
+            from_prior: false,
+            min_std: 1e-6,
+            near_policy: 0.0,
+        }
     }
 }
 
@@ -50,12 +62,12 @@ pub struct Gaussian {
 }
 
 impl Gaussian {
-    /// Draws rows of skills, each coordinate kept inside `±bound`.
-    fn sample(&self, bound: &[f32], rng: &mut Rng, out: &mut [f32]) {
+    /// Draws rows of skills, each coordinate kept between `low` and `high`.
+    fn sample(&self, low: &[f32], high: &[f32], rng: &mut Rng, out: &mut [f32]) {
         rng.fill_normal(out);
         for row in out.chunks_exact_mut(self.mean.len()) {
             for (i, z) in row.iter_mut().enumerate() {
-                *z = (self.mean[i] + self.std[i] * *z).clamp(-bound[i], bound[i]);
+                *z = (self.mean[i] + self.std[i] * *z).clamp(low[i], high[i]);
             }
         }
     }
@@ -69,6 +81,8 @@ pub struct Planner {
     /// Skills are kept inside ± this, coordinate by coordinate: an unbounded search runs far out of what the decoder was
     /// trained on, since any direction in which the predicted risk falls is followed without end.
     pub bound: Vec<f32>,
+    low: Vec<f32>,
+    high: Vec<f32>,
     skills: Vec<f32>,
     scores: Vec<f32>,
     order: Vec<u32>,
@@ -77,7 +91,15 @@ pub struct Planner {
 impl Planner {
     /// A planner of skills inside ±`bound`.
     pub fn new(config: PlannerConfig, bound: Vec<f32>) -> Self {
-        Self { config, bound, skills: Vec::new(), scores: Vec::new(), order: Vec::new() }
+        Self {
+            config,
+            bound,
+            low: Vec::new(),
+            high: Vec::new(),
+            skills: Vec::new(),
+            scores: Vec::new(),
+            order: Vec::new(),
+        }
     }
 
     /// Chooses a skill. `score` fills in a number per skill that grows with its risk (the logit of P_ζ: unlike the
@@ -92,6 +114,7 @@ impl Planner {
         let dim = policy.mean.len();
         let mut skill = vec![0.0; dim];
         let n = self.config.samples;
+        self.limit(policy);
         let mut gaussian = policy.clone();
         seen(&gaussian);
         match self.config.planning {
@@ -99,7 +122,7 @@ impl Planner {
             Planning::Naive => {
                 self.skills.resize(n * dim, 0.0);
                 self.scores.resize(n, 0.0);
-                gaussian.sample(&self.bound, rng, &mut self.skills);
+                gaussian.sample(&self.low, &self.high, rng, &mut self.skills);
                 score(&self.skills, &mut self.scores);
                 let best = (0..n).min_by(|&a, &b| rank(self.scores[a], self.scores[b])).expect("samples");
                 skill.copy_from_slice(&self.skills[best * dim..][..dim]);
@@ -111,7 +134,7 @@ impl Planner {
                 // Line 1: for i = 1, 2, …, N_p.
                 for _ in 0..self.config.iterations {
                     // Line 2: sample skills from N(μ_{i−1}, σ_{i−1}²).
-                    gaussian.sample(&self.bound, rng, &mut self.skills);
+                    gaussian.sample(&self.low, &self.high, rng, &mut self.skills);
                     // Line 3: p_j = P_ζ(c = 1 | s_t, z^j).
                     score(&self.skills, &mut self.scores);
                     // Line 4: μ_i, σ_i² of the k skills with the lowest risk.
@@ -121,8 +144,24 @@ impl Planner {
             }
         }
         // Line 6: sample z_t from N(μ_{N_p}, σ_{N_p}²).
-        gaussian.sample(&self.bound, rng, &mut skill);
+        gaussian.sample(&self.low, &self.high, rng, &mut skill);
         skill
+    }
+
+    /// Where skills may lie in this state: the box, and near the policy if asked.
+    fn limit(&mut self, policy: &Gaussian) {
+        let reach = self.config.near_policy as f32;
+        self.low.clear();
+        self.high.clear();
+        for (i, bound) in self.bound.iter().enumerate() {
+            let (mut low, mut high) = (-bound, *bound);
+            if reach > 0.0 {
+                let (mean, std) = (policy.mean[i].clamp(low, high), policy.std[i]);
+                (low, high) = (low.max(mean - reach * std), high.min(mean + reach * std));
+            }
+            self.low.push(low);
+            self.high.push(high);
+        }
     }
 
     /// Eq. 5 and 6: mean and (1/k) variance of the k lowest scores.
@@ -226,22 +265,26 @@ mod tests {
     }
 
     #[test]
-    fn skills_stay_inside_the_box() {
-        let mut planner = Planner::new(PlannerConfig::default(), vec![2.0; 10]);
-        let mut rng = Rng::stream(0, "box");
-        for _ in 0..5 {
-            // A risk that falls along one direction for ever.
-            let z = planner.plan(
-                &start(10),
-                |skills, scores| {
-                    for (z, s) in skills.chunks_exact(10).zip(scores) {
-                        *s = -z.iter().sum::<f32>();
-                    }
-                },
-                &mut rng,
-                |_| (),
-            );
-            assert!(z.iter().all(|x| x.abs() <= 2.0), "{z:?}");
+    fn skills_stay_inside_the_box_and_near_the_policy_if_asked() {
+        for (near_policy, furthest) in [(0.0, 2.0), (0.5, 0.5)] {
+            let config = PlannerConfig { near_policy, ..Default::default() };
+            let mut planner = Planner::new(config, vec![2.0; 10]);
+            let mut rng = Rng::stream(0, "box");
+            for _ in 0..5 {
+                // A risk that falls along one direction for ever.
+                let z = planner.plan(
+                    &start(10),
+                    |skills, scores| {
+                        for (z, s) in skills.chunks_exact(10).zip(scores) {
+                            *s = -z.iter().sum::<f32>();
+                        }
+                    },
+                    &mut rng,
+                    |_| (),
+                );
+                assert!(z.iter().all(|x| x.abs() <= furthest), "{z:?}");
+                assert!(z.iter().sum::<f32>() > 7.0 * furthest, "it goes as far as it may: {z:?}");
+            }
         }
     }
 }
