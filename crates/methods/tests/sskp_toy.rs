@@ -97,7 +97,7 @@ fn the_offline_stage_learns_skills_and_risk_and_the_policy_walks_the_bridge() {
 
 /// With two switches away from the paper's text, skills of the demonstrations encoded from the actions really played and a
 /// search that stays near the policy, risk planning pays: 14 to 21 violations in 15 000 steps on three seeds, against 19 to 87
-/// without planning and 114 to 269 with the paper's.
+/// without planning and 263 and 269 (two seeds) with the paper's.
 #[test]
 fn risk_planning_near_the_policy_with_encoded_skills_walks_the_bridge_safely() {
     let mut config = config(Planning::Risk);
