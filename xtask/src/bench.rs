@@ -5,6 +5,7 @@
 mod envs;
 mod peers;
 mod record;
+mod table;
 mod update;
 
 use std::path::Path;

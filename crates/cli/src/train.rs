@@ -75,13 +75,7 @@ impl Args {
             return Ok(());
         }
         let path = self.log_dir.unwrap_or_else(|| default_folder(&config));
-        if path.join("config.toml").exists() {
-            return Err(blocks::Error::other(format!(
-                "{} already holds a run; continue it with `sskp resume {0}`, or name another --log-dir",
-                path.display()
-            )))
-            .or_usage();
-        }
+        lab::run_dir::RunDir::refuse_existing(&path).or_usage()?;
         let signals = Signals::listen()?;
         let summary = lab::train::train(&config, &path, signals.stop(), self.quiet)?;
         report(&summary, &path)

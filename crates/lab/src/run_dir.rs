@@ -110,17 +110,23 @@ impl Log {
 impl RunDir {
     /// Makes the folder of a new run. One that already holds a run is refused.
     pub fn create(path: &Path, config: &Config, stop: Arc<AtomicBool>, quiet: bool) -> Result<Self> {
+        Self::refuse_existing(path)?;
+        fs::create_dir_all(path).map_err(|e| Error::io(path, e))?;
+        write_whole(&path.join("config.toml"), config.to_toml().as_bytes())?;
+        let mut dir = Self::new(path, config, stop, quiet);
+        dir.episodes.line(EPISODE_COLUMNS)?;
+        Ok(dir)
+    }
+
+    /// An error if `path` already holds a run.
+    pub fn refuse_existing(path: &Path) -> Result<()> {
         if path.join("config.toml").exists() {
             return Err(Error::other(format!(
                 "{} already holds a run; continue it with `sskp resume {0}`, or name another --log-dir",
                 path.display()
             )));
         }
-        fs::create_dir_all(path).map_err(|e| Error::io(path, e))?;
-        write_whole(&path.join("config.toml"), config.to_toml().as_bytes())?;
-        let mut dir = Self::new(path, config, stop, quiet);
-        dir.episodes.line(EPISODE_COLUMNS)?;
-        Ok(dir)
+        Ok(())
     }
 
     /// Opens the folder of a run that was stopped, at its newest usable checkpoint (or at its beginning).

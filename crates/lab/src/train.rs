@@ -76,11 +76,7 @@ pub fn resume(
     refused: impl FnMut(&Error),
 ) -> Result<Summary> {
     let mut config = read_config(path)?;
-    if let Some(total) = total_steps
-        && total != config.run.total_steps
-    {
-        config.run.total_steps = total;
-    }
+    config.run.total_steps = total_steps.unwrap_or(config.run.total_steps);
     let (env, method) = build(&config)?;
     let (dir, checkpoint) = RunDir::reopen(path, &config, stop, quiet, refused)?;
     write_whole(&path.join("config.toml"), config.to_toml().as_bytes())?;

@@ -73,9 +73,7 @@ impl SacConfig {
     pub fn safe() -> Self {
         Self { violation: ViolationConfig { penalised: true, cost: 0.0, horizon: 10 }, ..Self::default() }
     }
-}
 
-impl SacConfig {
     fn check(&self, algo: &str) -> Result<()> {
         let learner = &self.learner;
         let need = |key: &str, fine: bool, needed: &str| match fine {

@@ -15,6 +15,7 @@ use clap::Args;
 
 use super::peers::measure;
 use super::record;
+use super::table::{markdown, verdict};
 use crate::python::{Python, virtual_environment};
 use crate::{build, json};
 
@@ -150,7 +151,7 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
 
     let summaries: Vec<Summary> = robots.iter().map(|robot| Summary::of(robot, &rows)).collect();
     println!("\n{}", table(&summaries));
-    println!("{}", verdict(&summaries));
+    println!("{}", verdict(summaries.iter().flat_map(Summary::aims)));
 
     let commit = record::commit(root);
     let folder = record::folder(root, &time)?;
@@ -283,28 +284,7 @@ fn table(summaries: &[Summary]) -> String {
             format!("{:.0}", summary.memory_kib),
         ]
     }));
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let widths: [usize; 9] = std::array::from_fn(width);
-    let mut text = String::new();
-    for (number, row) in rows.iter().enumerate() {
-        let cells: Vec<String> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
-        text += &format!("| {} |\n", cells.join(" | "));
-        if number == 0 {
-            let rules = widths.map(|width| "-".repeat(width + 1) + ":");
-            text += &format!("|{}|\n", rules.join("|"));
-        }
-    }
-    text.trim_end().to_owned()
-}
-
-/// One line when all aims are met; otherwise each aim that was missed.
-fn verdict(summaries: &[Summary]) -> String {
-    let aims: Vec<(String, bool)> = summaries.iter().flat_map(Summary::aims).collect();
-    let missed: Vec<&str> = aims.iter().filter(|(_, met)| !met).map(|(aim, _)| aim.as_str()).collect();
-    if missed.is_empty() {
-        return format!("passed: all {} aims are met", aims.len());
-    }
-    format!("failed: {} of {} aims are missed: {}", missed.len(), aims.len(), missed.join("; "))
+    markdown(&rows)
 }
 
 fn section(summaries: &[Summary], options: &Options, time: &str, commit: &str, versions: &str) -> String {
@@ -323,7 +303,7 @@ fn section(summaries: &[Summary], options: &Options, time: &str, commit: &str, v
         options.seconds,
         record::compiler(),
         table(summaries),
-        verdict(summaries)
+        verdict(summaries.iter().flat_map(Summary::aims))
     )
 }
 
@@ -354,7 +334,7 @@ mod tests {
         assert_eq!(summary.two_against_one, Some(1.9));
         assert_eq!((summary.one, summary.gymnasium), (300.0, 100.0));
         assert_eq!(summary.memory_kib, 203.0);
-        assert_eq!(verdict(&[summary]), "passed: all 3 aims are met");
+        assert_eq!(verdict([summary].iter().flat_map(Summary::aims)), "passed: all 3 aims are met");
     }
 
     #[test]
@@ -363,7 +343,7 @@ mod tests {
         let rows = sides.map(|(side, speed)| measured(1, side, speed));
         let summary = Summary::of(&ROBOTS[0], &rows);
         assert_eq!(summary.two_against_one, None);
-        let text = verdict(&[summary]);
+        let text = verdict([summary].iter().flat_map(Summary::aims));
         assert_eq!(text, "failed: 1 of 2 aims are missed: hopper 2.00x Gymnasium (aim 2.5x)");
     }
 

@@ -12,6 +12,7 @@ use clap::Args;
 
 use super::peers::measure;
 use super::record;
+use super::table::{markdown, verdict};
 use crate::python::{Python, virtual_environment};
 use crate::{build, json};
 
@@ -132,7 +133,7 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
 
     let summaries: Vec<Summary> = threads.iter().map(|&threads| Summary::of(threads, &rows)).collect();
     println!("\n{}", table(&summaries));
-    println!("{}", verdict(&summaries));
+    println!("{}", verdict(summaries.iter().flat_map(Summary::aims)));
 
     let commit = record::commit(root);
     let folder = record::folder(root, &time)?;
@@ -261,27 +262,7 @@ fn table(summaries: &[Summary]) -> String {
             format!("{:.0} %", 100.0 * summary.share_of_peak),
         ]
     }));
-    let widths: [usize; 10] = std::array::from_fn(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0));
-    let mut text = String::new();
-    for (number, row) in rows.iter().enumerate() {
-        let cells: Vec<String> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
-        text += &format!("| {} |\n", cells.join(" | "));
-        if number == 0 {
-            let rules = widths.map(|width| "-".repeat(width + 1) + ":");
-            text += &format!("|{}|\n", rules.join("|"));
-        }
-    }
-    text.trim_end().to_owned()
-}
-
-/// One line when all aims are met; otherwise each aim that was missed.
-fn verdict(summaries: &[Summary]) -> String {
-    let aims: Vec<(String, bool)> = summaries.iter().flat_map(Summary::aims).collect();
-    let missed: Vec<&str> = aims.iter().filter(|(_, met)| !met).map(|(aim, _)| aim.as_str()).collect();
-    if missed.is_empty() {
-        return format!("passed: all {} aims are met", aims.len());
-    }
-    format!("failed: {} of {} aims are missed: {}", missed.len(), aims.len(), missed.join("; "))
+    markdown(&rows)
 }
 
 fn section(summaries: &[Summary], options: &Options, time: &str, commit: &str, versions: &[String]) -> String {
@@ -300,7 +281,7 @@ fn section(summaries: &[Summary], options: &Options, time: &str, commit: &str, v
         record::compiler(),
         versions.join("; "),
         table(summaries),
-        verdict(summaries)
+        verdict(summaries.iter().flat_map(Summary::aims))
     )
 }
 
@@ -330,7 +311,10 @@ mod tests {
         let summary = Summary::of(1, &rows);
         assert_eq!((summary.against_sb3, summary.ours, summary.sbx), (4.0, 160.0, 110.0));
         assert!(table(std::slice::from_ref(&summary)).contains(" 40 % |"));
-        assert_eq!(verdict(&[summary]), "failed: 1 of 2 aims are missed: 1 thread 1.45x sbx (aim 1.5x)");
+        assert_eq!(
+            verdict([summary].iter().flat_map(Summary::aims)),
+            "failed: 1 of 2 aims are missed: 1 thread 1.45x sbx (aim 1.5x)"
+        );
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub mod skill;
 use blocks::checkpoint::{Loader, Saver};
 use blocks::demos::Demonstrations;
 use blocks::env::Spec;
-use blocks::nets::{Mlp, Tape, gaussian};
+use blocks::nets::{Mlp, Tape};
 use blocks::record::Metrics;
 use blocks::replay::{Batch, Replay};
 use blocks::rng::{Rng, RngState};
@@ -151,9 +151,8 @@ pub struct Sskp {
     replay: Replay,
     plan_rng: Rng,
     learn_rng: Rng,
-    /// Skills executed, and updates done, since the beginning.
+    /// Skills executed since the beginning.
     executed: u64,
-    risk_updates: u64,
     last_log: u64,
     offline: Option<OfflineReport>,
     /// Since the last row of metrics: sums of the predicted risk of the chosen skills and of the policy's mean, and how many.
@@ -175,7 +174,6 @@ struct SskpState {
     plan_rng: RngState,
     learn_rng: RngState,
     executed: u64,
-    risk_updates: u64,
     last_log: u64,
     bound: Vec<f32>,
     offline: Option<OfflineReport>,
@@ -198,7 +196,6 @@ impl Sskp {
             plan_rng: Rng::stream(setup.seed, "planner"),
             learn_rng: Rng::stream(setup.seed, "learner"),
             executed: 0,
-            risk_updates: 0,
             last_log: 0,
             offline: None,
             risk_seen: [0.0; 3],
@@ -340,12 +337,7 @@ impl Sskp {
         self.skills.standardiser.apply(state, &mut self.state);
         let from_prior = self.config.planner.from_prior;
         let net = if from_prior { self.skills.prior_net() } else { self.policy.actor() };
-        let head = net.forward(&self.state, 1, &mut self.tape);
-        let dim = head.len() / 2;
-        self.policy_now.mean.clear();
-        self.policy_now.mean.extend_from_slice(&head[..dim]);
-        self.policy_now.std.clear();
-        self.policy_now.std.extend(head[dim..].iter().map(|raw| gaussian::log_std(*raw).exp()));
+        self.policy_now.read(net.forward(&self.state, 1, &mut self.tape));
     }
 
     fn plan(&mut self) -> Vec<f32> {
@@ -406,7 +398,6 @@ impl Sskp {
             loss = terms.loss;
             binds += u32::from(terms.binds);
         }
-        self.risk_updates += updates;
         let [chosen, policy, n] = self.risk_seen;
         metrics.push("Loss/Loss_risk", loss);
         metrics.push("Risk/max_binds", f64::from(binds) / updates.max(1) as f64);
@@ -461,7 +452,6 @@ impl Method for Sskp {
             plan_rng: self.plan_rng.save(),
             learn_rng: self.learn_rng.save(),
             executed: self.executed,
-            risk_updates: self.risk_updates,
             last_log: self.last_log,
             bound: self.planner.bound.clone(),
             offline: self.offline,
@@ -481,7 +471,7 @@ impl Method for Sskp {
         let state: SskpState = from.json("sskp")?;
         self.plan_rng = Rng::load(&state.plan_rng)?;
         self.learn_rng = Rng::load(&state.learn_rng)?;
-        (self.executed, self.risk_updates, self.last_log) = (state.executed, state.risk_updates, state.last_log);
+        (self.executed, self.last_log) = (state.executed, state.last_log);
         (self.offline, self.risk_seen) = (state.offline, state.risk_seen);
         Ok(())
     }
@@ -521,10 +511,8 @@ impl Actor for SskpActor {
         if self.next * dim >= self.plan.len() {
             self.skills.standardiser.apply(state, &mut self.state);
             let net = if self.from_prior { self.skills.prior_net() } else { &self.policy };
-            let head = net.forward(&self.state, 1, &mut self.tape);
-            let (mean, raw) = head.split_at(head.len() / 2);
-            let mut policy = Gaussian { mean: mean.to_vec(), std: Vec::new() };
-            policy.std.extend(raw.iter().map(|r| gaussian::log_std(*r).exp()));
+            let mut policy = Gaussian::default();
+            policy.read(net.forward(&self.state, 1, &mut self.tape));
             if !explore && self.planner.config.planning == Planning::Off {
                 policy.std.fill(0.0);
             }

@@ -1,5 +1,6 @@
 //! Risk planning: Algorithm 1 with Eq. 5 and 6, naive planning and none (section 5.3).
 
+use blocks::nets::gaussian::log_std;
 use blocks::rng::Rng;
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +63,15 @@ pub struct Gaussian {
 }
 
 impl Gaussian {
+    /// Becomes the Gaussian of a network's head `[mean, log σ]`.
+    pub fn read(&mut self, head: &[f32]) {
+        let (mean, raw) = head.split_at(head.len() / 2);
+        self.mean.clear();
+        self.mean.extend_from_slice(mean);
+        self.std.clear();
+        self.std.extend(raw.iter().map(|r| log_std(*r).exp()));
+    }
+
     /// Draws rows of skills, each coordinate kept between `low` and `high`.
     fn sample(&self, low: &[f32], high: &[f32], rng: &mut Rng, out: &mut [f32]) {
         rng.fill_normal(out);
