@@ -6,6 +6,7 @@ pub mod sac;
 pub mod sskp;
 
 use blocks::checkpoint::{Loader, Saver};
+use blocks::demos::Demonstrations;
 use blocks::env::Spec;
 use blocks::run::Run;
 use blocks::{Error, Result};
@@ -16,6 +17,8 @@ pub struct Entry {
     pub name: &'static str,
     /// One sentence.
     pub about: &'static str,
+    /// Whether it begins with demonstrations ([`Method::pretrain`]).
+    pub demos: bool,
     /// Its defaults for a robot, as a TOML table in text form: every key there is, with its value.
     pub defaults: fn(&Spec) -> String,
     /// Builds one from a complete table of settings.
@@ -38,12 +41,14 @@ pub const METHODS: &[Entry] = &[
     Entry {
         name: "sac",
         about: "soft actor-critic: entropy-regularised, no thought of safety",
+        demos: false,
         defaults: |_| settings(&sac::SacConfig::default()),
         build: |spec, text, setup| Ok(Box::new(sac::Sac::new(spec, parse(text)?, setup)?)),
     },
     Entry {
         name: "ssac",
         about: "safe SAC: a violation is worth -C/(1-gamma), as in SMBPO; the agent behind the demonstrations",
+        demos: false,
         defaults: |_| settings(&sac::SacConfig::safe()),
         build: |spec, text, setup| Ok(Box::new(sac::Sac::new(spec, parse(text)?, setup)?)),
     },
@@ -65,8 +70,20 @@ fn parse<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
     toml::from_str(text).map_err(|e| Error::other(format!("settings: {}", e.message())))
 }
 
+/// Hears how far a stage of pre-training has come: its name, steps done, steps in all. An error stops it.
+pub type Progress<'a> = dyn FnMut(&'static str, u64, u64) -> Result<()> + 'a;
+
 /// A learner. All its state is in itself, so that [`Method::train`] continues a restored run as if nothing had happened.
 pub trait Method {
+    /// Says what is wrong with demonstrations it cannot learn from, before any work.
+    fn accepts(&self, _demos: &Demonstrations) -> Result<()> {
+        Ok(())
+    }
+    /// Learns from demonstrations before the first step; gives what `offline.json` reports of it. Methods without
+    /// demonstrations are never asked.
+    fn pretrain(&mut self, _demos: &Demonstrations, _seen: &mut Progress) -> Result<serde_json::Value> {
+        Ok(serde_json::Value::Null)
+    }
     /// Learns until the run is over.
     fn train(&mut self, run: &mut Run) -> Result<()>;
     /// A copy of the policy as it is now, for evaluation.
