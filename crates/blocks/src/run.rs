@@ -41,6 +41,8 @@ impl Clock {
 pub struct Segment {
     /// States, `steps + 1` of them, one after the other.
     pub states: Vec<f32>,
+    /// Actions played, `steps` of them.
+    pub actions: Vec<f32>,
     /// Steps played, t' − t.
     pub steps: usize,
     /// r̃_t, undiscounted.
@@ -213,20 +215,26 @@ impl<'a> Run<'a> {
         Ok(step)
     }
 
-    /// Plays the actions of a skill, `[steps, action]` one after the other, until they are all played or the episode is over
-    /// (Algorithm 2, lines 6–7).
-    pub fn execute(&mut self, actions: &[f32], segment: &mut Segment) -> Result<()> {
+    /// Plays a skill of up to `steps` actions, until they are all played or the episode is over (Algorithm 2, lines 6–7).
+    /// `act` writes the k-th action, given the state.
+    pub fn execute(
+        &mut self,
+        steps: usize,
+        segment: &mut Segment,
+        mut act: impl FnMut(usize, &[f32], &mut [f32]),
+    ) -> Result<()> {
         let dim = self.spec().action_dim;
         segment.steps = 0;
         segment.reward = 0.0;
         segment.violated = false;
+        segment.actions.clear();
         segment.states.clear();
         segment.states.extend_from_slice(&self.state);
-        for action in actions.chunks_exact(dim) {
-            if self.over() {
-                break;
-            }
-            let step = self.step(action)?;
+        while segment.steps < steps && !self.over() {
+            let at = segment.steps * dim;
+            segment.actions.resize(at + dim, 0.0);
+            act(segment.steps, &self.state, &mut segment.actions[at..]);
+            let step = self.step(&segment.actions[at..])?;
             segment.steps += 1;
             segment.reward += step.reward;
             segment.violated = step.cost > 0.0;
@@ -339,14 +347,15 @@ mod tests {
         let mut run = Run::new(Box::<Toy>::default(), 5, 25, &mut memory);
         run.next_episode().unwrap();
         let mut segment = Segment::default();
-        run.execute(&[0.0; 20], &mut segment).unwrap();
+        run.execute(10, &mut segment, |_, _, action| action.fill(0.0)).unwrap();
         assert_eq!((segment.steps, segment.states.len(), segment.violated), (10, 11 * 5, false));
         assert_eq!(segment.states[10 * 5..], run.state()[..]);
-        run.execute(&[1.0, 1.0].repeat(30), &mut segment).unwrap();
+        run.execute(30, &mut segment, |_, _, action| action.fill(1.0)).unwrap();
+        assert_eq!(segment.actions.len(), segment.steps * 2);
         assert!(segment.steps < 15 && segment.violated, "hard steering falls: {segment:?}");
         assert_eq!(run.clock().violations, 1);
         run.next_episode().unwrap();
-        run.execute(&[0.0; 40], &mut segment).unwrap();
+        run.execute(20, &mut segment, |_, _, action| action.fill(0.0)).unwrap();
         assert!(!segment.violated && run.finished(), "the budget cuts the skill");
         assert_eq!(run.clock().steps, 25);
     }

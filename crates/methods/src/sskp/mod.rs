@@ -3,16 +3,19 @@
 //!
 //! | section | file |
 //! |---|---|
-//! | 4.1 skill model | [`skill`] |
+//! | 4.1 skill model | [`skill`], [`decoder`] |
 //! | 4.1.1 skill risk predictor, Eq. 1–4 and 7 | [`risk`], [`class_prior`] |
 //! | 4.2.1 risk planning, Algorithm 1, Eq. 5–6 | [`planner`] |
 //! | 4.2.2 online safe policy learning, Algorithm 2 | `online.rs`; the policy's update is [`blocks::soft_actor_critic`] |
 
 pub mod class_prior;
+pub mod decoder;
 mod online;
 pub mod planner;
 pub mod risk;
 pub mod skill;
+
+use std::collections::VecDeque;
 
 use blocks::checkpoint::{Loader, Saver};
 use blocks::demos::Demonstrations;
@@ -163,10 +166,17 @@ pub struct Sskp {
     policy_now: Gaussian,
     tape: Tape,
     segment: Segment,
+    /// Skills of this episode that are neither positive nor unlabelled yet; none between episodes.
+    waiting: VecDeque<Executed>,
     batch: Batch,
-    decoded: Vec<f32>,
     threads: usize,
     seed: u64,
+}
+
+/// A skill that was played: z and the standardised states it was played in.
+struct Executed {
+    z: Vec<f32>,
+    states: Vec<f32>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -204,8 +214,8 @@ impl Sskp {
             policy_now: Gaussian::default(),
             tape: Tape::default(),
             segment: Segment::default(),
+            waiting: VecDeque::new(),
             batch: Batch::default(),
-            decoded: Vec::new(),
             threads: setup.threads,
             seed: setup.seed,
             skills,
@@ -355,10 +365,15 @@ impl Sskp {
         z
     }
 
-    /// The decoder's mean, clipped to what a robot can do.
-    fn decode(&mut self, z: &[f32]) {
-        self.skills.decode(z, 1, &mut self.decoded);
-        self.decoded.iter_mut().for_each(|a| *a = a.clamp(-1.0, 1.0));
+    /// Executes a skill: the decoder's mean, clipped to what a robot can do.
+    fn play(&mut self, z: &[f32], run: &mut Run) -> Result<()> {
+        let Self { skills, segment, next_state, .. } = self;
+        let SkillModel { decoder, standardiser, .. } = skills;
+        decoder.begin(z);
+        run.execute(self.config.skill.horizon, segment, |k, state, action| {
+            standardiser.apply(state, next_state);
+            decoder.act(k, next_state, action);
+        })
     }
 
     /// (s_t, z_t, r̃_t, s_t') to D. A partial skill is a transition like any other; only a violation is final.
@@ -371,17 +386,26 @@ impl Sskp {
         self.executed += 1;
     }
 
-    /// Eq. 7: the executed pair, and the states passed through with skills of the prior.
-    fn add_pairs(&mut self, z: &[f32]) {
+    /// Eq. 7: the executed pair, and the states passed through with skills of the prior. With [`RiskConfig::relabel`] a skill
+    /// waits for those after it before it is known to be harmless.
+    fn add_pairs(&mut self, z: &[f32], over: bool) {
         if !self.uses_risk() {
             return;
         }
         let obs = self.state.len();
-        let set = if self.segment.violated { &mut self.positive } else { &mut self.unlabelled };
-        set.push_executed(&self.state, z);
+        let mut skill = Executed { z: z.to_vec(), states: self.state.clone() };
         for state in self.segment.states.chunks_exact(obs).take(self.segment.steps).skip(1) {
             self.skills.standardiser.apply(state, &mut self.next_state);
-            set.push_state(&self.next_state);
+            skill.states.extend_from_slice(&self.next_state);
+        }
+        self.waiting.push_back(skill);
+        let waits = if over { 0 } else { self.config.risk.relabel };
+        while self.waiting.len() > waits {
+            let skill = self.waiting.pop_front().expect("more than none");
+            let set = if self.segment.violated { &mut self.positive } else { &mut self.unlabelled };
+            let mut states = skill.states.chunks_exact(obs);
+            set.push_executed(states.next().expect("the first"), &skill.z);
+            states.for_each(|state| set.push_state(state));
         }
     }
 
@@ -436,8 +460,7 @@ impl Method for Sskp {
             rng: self.plan_rng.clone(),
             state: vec![0.0; self.state.len()],
             tape: Tape::default(),
-            plan: Vec::new(),
-            next: 0,
+            played: self.config.skill.horizon,
         })
     }
 
@@ -496,20 +519,18 @@ struct SskpActor {
     rng: Rng,
     state: Vec<f32>,
     tape: Tape,
-    plan: Vec<f32>,
-    next: usize,
+    /// Steps of the skill played so far; a new one is planned at H.
+    played: usize,
 }
 
 impl Actor for SskpActor {
     fn begin(&mut self) {
-        self.plan.clear();
-        self.next = 0;
+        self.played = self.skills.config().horizon;
     }
 
     fn act(&mut self, state: &[f32], explore: bool, action: &mut [f32]) {
-        let dim = action.len();
-        if self.next * dim >= self.plan.len() {
-            self.skills.standardiser.apply(state, &mut self.state);
+        self.skills.standardiser.apply(state, &mut self.state);
+        if self.played == self.skills.config().horizon {
             let net = if self.from_prior { self.skills.prior_net() } else { &self.policy };
             let mut policy = Gaussian::default();
             policy.read(net.forward(&self.state, 1, &mut self.tape));
@@ -518,12 +539,40 @@ impl Actor for SskpActor {
             }
             let (risk, state) = (&mut self.risk, &self.state);
             let z = self.planner.plan(&policy, |z, out| risk.score(state, z, out), &mut self.rng, |_| ());
-            self.skills.decode(&z, 1, &mut self.plan);
-            self.next = 0;
+            self.skills.decoder.begin(&z);
+            self.played = 0;
         }
-        for (a, planned) in action.iter_mut().zip(&self.plan[self.next * dim..]) {
-            *a = planned.clamp(-1.0, 1.0);
+        self.skills.decoder.act(self.played, &self.state, action);
+        self.played += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plays three skills of one step each, the last of which ends the episode.
+    fn pairs_after(relabel: usize, violated: bool) -> (usize, usize) {
+        let spec = blocks::env::Env::spec(&blocks::toy::Toy::default()).clone();
+        let mut config = SskpConfig::default();
+        config.risk.relabel = relabel;
+        let mut sskp = Sskp::new(&spec, config, Setup { algo: "sskp", seed: 0, threads: 1 }).unwrap();
+        for skill in 0..3 {
+            sskp.segment.steps = 2;
+            sskp.segment.states = vec![0.0; 3 * spec.obs_dim];
+            sskp.segment.violated = violated && skill == 2;
+            sskp.add_pairs(&[0.0; 10], skill == 2);
         }
-        self.next += 1;
+        assert!(sskp.waiting.is_empty(), "nothing waits between episodes");
+        (sskp.positive.len(), sskp.unlabelled.len())
+    }
+
+    #[test]
+    fn eq_7_gives_the_violating_skill_to_the_positives_and_those_before_it_only_if_asked() {
+        // Every skill gives two pairs: the executed one and the state it passed through.
+        assert_eq!(pairs_after(0, true), (2, 4));
+        assert_eq!(pairs_after(1, true), (4, 2));
+        assert_eq!(pairs_after(9, true), (6, 0));
+        assert_eq!(pairs_after(1, false), (0, 6));
     }
 }

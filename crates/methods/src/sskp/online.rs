@@ -23,14 +23,12 @@ impl Sskp {
                 self.observe(run.state());
                 let z = self.plan();
                 run.add_time("planning", planning);
-                // Line 5: a_t:t+H−1 from the decoder p_ν(·|z_t): its mean, clipped.
-                self.decode(&z);
-                // Lines 6–7: execute until c > 0; gives r̃_t and s_t'.
-                run.execute(&self.decoded, &mut self.segment)?;
+                // Lines 5–7: a_t:t+H−1 from the decoder p_ν(·|z_t), executed until c > 0; gives r̃_t and s_t'.
+                self.play(&z, run)?;
                 // Line 8: add (s_t, z_t, r̃_t, s_t') to D.
                 self.remember(&z);
                 // Lines 9–12: the decision pairs of Eq. 7, to D^p if c > 0 and else to D^u.
-                self.add_pairs(&z);
+                self.add_pairs(&z, run.over());
             }
             let mut metrics = Metrics::default();
             // Line 18: update P_ζ by minimising Eq. 4.

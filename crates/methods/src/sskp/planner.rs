@@ -37,6 +37,9 @@ pub struct PlannerConfig {
     /// without this bound finds skills that neither the policy nor the demonstrations know, where the predicted risk means
     /// nothing.
     pub near_policy: f64,
+    /// Predicted risks up to this count as equal; 0 ranks all, as the paper does. Where nothing is risky the order of tiny
+    /// numbers says nothing, and following it would take the choice from the policy.
+    pub tolerance: f64,
 }
 
 impl Default for PlannerConfig {
@@ -49,6 +52,7 @@ impl Default for PlannerConfig {
             from_prior: false,
             min_std: 1e-6,
             near_policy: 0.0,
+            tolerance: 0.0,
         }
     }
 }
@@ -125,6 +129,13 @@ impl Planner {
         let mut skill = vec![0.0; dim];
         let n = self.config.samples;
         self.limit(policy);
+        let tolerance = self.config.tolerance as f32;
+        let least = (tolerance / (1.0 - tolerance)).ln(); // −∞ at 0
+        let mut score = |skills: &[f32], out: &mut [f32]| {
+            score(skills, out);
+            // Not f32::max, which would turn a score that is no number into a safe one.
+            out.iter_mut().for_each(|logit| *logit = if *logit < least { least } else { *logit });
+        };
         let mut gaussian = policy.clone();
         seen(&gaussian);
         match self.config.planning {
@@ -296,5 +307,29 @@ mod tests {
                 assert!(z.iter().sum::<f32>() > 7.0 * furthest, "it goes as far as it may: {z:?}");
             }
         }
+    }
+
+    #[test]
+    fn risks_within_the_tolerance_leave_the_policy_its_choice() {
+        // The logit falls along z; within the tolerance nothing pulls, above it the planner moves away.
+        let mean = |tolerance, offset: f32, lost: bool| {
+            let mut planner = planner(PlannerConfig { tolerance, ..Default::default() }, 1);
+            let mut rng = Rng::stream(0, "tolerance");
+            let mut total = 0.0;
+            for _ in 0..40 {
+                let score = |skills: &[f32], scores: &mut [f32]| {
+                    scores.iter_mut().zip(skills).for_each(|(s, z)| *s = offset - z);
+                    if lost {
+                        scores.iter_mut().zip(skills).filter(|(_, z)| **z > 0.0).for_each(|(s, _)| *s = f32::NAN);
+                    }
+                };
+                total += planner.plan(&start(1), score, &mut rng, |_| ())[0] / 40.0;
+            }
+            total
+        };
+        assert!(mean(0.0, -10.0, false) > 1.5, "the paper's planner follows the smallest slope");
+        assert!(mean(0.05, -10.0, false).abs() < 0.5, "a risk of e^-10 is none");
+        assert!(mean(0.05, 5.0, false) > 1.5, "a real risk is planned against");
+        assert!(mean(0.05, -10.0, true) < 0.0, "no number is never a tolerable risk");
     }
 }

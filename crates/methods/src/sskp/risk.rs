@@ -51,9 +51,13 @@ pub struct RiskConfig {
     pub capacity: usize,
     /// Draw half of each online minibatch from executed pairs: only those say anything about z. The paper draws uniformly.
     pub executed_half: bool,
-    /// For the demonstrations' pairs, encode the actions that were really played (their remainder, where fewer than H are
-    /// left) instead of drawing z from the prior. The paper draws from the prior, which makes z independent of the label.
+    /// Wherever H actions of the demonstrations were played, add the pair of the state and the skill that encodes them, as an
+    /// executed pair. The paper draws skills from the prior alone, which makes z independent of the label. Remainders of
+    /// fewer than H actions are not encoded: they exist before falls only, and would give the label away.
     pub encode_actions: bool,
+    /// Skills before the violating one that count as positive too: a fall often begins before the skill in which it ends.
+    /// The paper labels the violating skill alone, 0.
+    pub relabel: usize,
 }
 
 impl Default for RiskConfig {
@@ -72,6 +76,7 @@ impl Default for RiskConfig {
             capacity: 1_000_000,
             executed_half: false,
             encode_actions: false,
+            relabel: 0,
         }
     }
 }
@@ -272,26 +277,21 @@ pub struct PairScratch {
 }
 
 /// D^p and D^u out of the demonstrations, as section 4.1.1 says: positive are the pairs at steps with a violation within the
-/// next H; all other pairs are unlabelled.
+/// next H (or more, with [`RiskConfig::relabel`]); all other pairs are unlabelled.
 pub fn demonstration_pairs(demos: &Demonstrations, skills: &mut SkillModel, config: &RiskConfig) -> (Pairs, Pairs) {
     let (horizon, dim) = (skills.config().horizon, skills.config().dim);
     let mut sets = [(); 2].map(|()| Pairs::new(demos.obs_dim, dim, config.capacity));
     let mut state = vec![0.0; demos.obs_dim];
-    let positives: Vec<bool> = demos.states_with_violation_ahead(horizon).map(|(_, positive)| positive).collect();
-    let mut at = 0;
+    let mut labels = demos.states_with_violation_ahead(horizon * (1 + config.relabel)).map(|(_, positive)| positive);
     for (episode, trajectory) in demos.trajectories().iter().enumerate() {
         let steps = trajectory.steps();
-        for t in 0..steps {
+        for (t, positive) in (0..steps).zip(&mut labels) {
             skills.standardiser.apply(demos.state(episode, t), &mut state);
-            let set = &mut sets[usize::from(!positives[at])];
-            at += 1;
-            if config.encode_actions {
-                let count = horizon.min(steps - t);
-                let head = skills.encode(demos.actions(episode, t, count), 1, count);
-                let z = head[..dim].to_vec();
+            let set = &mut sets[usize::from(!positive)];
+            set.push_state(&state);
+            if config.encode_actions && t + horizon <= steps {
+                let z = skills.encode(demos.actions(episode, t, horizon), 1, horizon)[..dim].to_vec();
                 set.push_executed(&state, &z);
-            } else {
-                set.push_state(&state);
             }
         }
     }
@@ -584,7 +584,13 @@ mod tests {
         assert_eq!((p.len(), u.len()), (2, 7));
         let encoded = RiskConfig { encode_actions: true, ..Default::default() };
         let (p, u) = demonstration_pairs(&demos, &mut skills, &encoded);
-        assert_eq!((p.executed_pairs(), u.executed_pairs(), p.prior_pairs()), (2, 7, 0));
+        // Whole skills begin at steps 0 to 3 and 0 to 2; the one at step 3 of the first episode violates.
+        assert_eq!((p.executed_pairs(), u.executed_pairs()), (1, 6));
+        assert_eq!((p.prior_pairs(), u.prior_pairs()), (2, 7));
+        // With the skill before it counted too, four steps see it.
+        let relabelled = RiskConfig { relabel: 1, ..Default::default() };
+        let (p, u) = demonstration_pairs(&demos, &mut skills, &relabelled);
+        assert_eq!((p.len(), u.len()), (4, 5));
     }
 
     #[test]

@@ -8,8 +8,7 @@
 //! ```
 //!
 //! with means over rows, steps and coordinates in the first two terms, as SPiRL has them, and the skills of the last term
-//! stopped: the prior follows the encoder and never pulls it. The decoder is open-loop: it sees the skill and its own
-//! last action, not the state. Its variance is fixed at 1, so that its mean is what is executed.
+//! stopped: the prior follows the encoder and never pulls it. The decoder is a module of its own: [`super::decoder`].
 
 use blocks::Result;
 use blocks::checkpoint::{Loader, Saver};
@@ -20,6 +19,8 @@ use blocks::nets::{Adam, Mlp, Tape, gaussian};
 use blocks::rng::Rng;
 use serde::{Deserialize, Serialize};
 
+use super::decoder::{Decoder, DecoderKind};
+
 /// Settings of the skill model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,6 +29,8 @@ pub struct SkillConfig {
     pub horizon: usize,
     /// Length of z. Section 5.1.
     pub dim: usize,
+    /// What p_ν sees: the skill alone, as in the paper, or the state as well.
+    pub decoder: DecoderKind,
     /// Hidden units of encoder and decoder. SPiRL has 128.
     pub hidden: usize,
     /// Width of the prior's layers. SPiRL has 128.
@@ -51,6 +54,7 @@ impl Default for SkillConfig {
         Self {
             horizon: 10,
             dim: 10,
+            decoder: DecoderKind::OpenLoop,
             hidden: 128,
             prior_width: 128,
             prior_layers: 3,
@@ -65,19 +69,33 @@ impl Default for SkillConfig {
 
 /// A linear layer, or the start state: parameters that learn by themselves.
 #[derive(Clone, Debug)]
-struct Learnt<T> {
-    part: T,
-    grad: Vec<f32>,
+pub(super) struct Learnt<T> {
+    pub part: T,
+    pub grad: Vec<f32>,
     adam: Adam,
 }
 
 impl<T> Learnt<T> {
-    fn new(part: T, n: usize, rate: f64) -> Self {
+    pub fn new(part: T, n: usize, rate: f64) -> Self {
         Self { part, grad: vec![0.0; n], adam: Adam::new(n, rate as f32) }
     }
-    fn step(&mut self, params: impl FnOnce(&mut T) -> &mut [f32]) {
+    pub fn step(&mut self, params: impl FnOnce(&mut T) -> &mut [f32]) {
         self.adam.step(params(&mut self.part), &self.grad);
         self.grad.fill(0.0);
+    }
+}
+
+impl Learnt<Mlp> {
+    pub fn mlp(net: Mlp, rate: f64) -> Self {
+        let n = net.params.len();
+        Self::new(net, n, rate)
+    }
+}
+
+impl Learnt<Lstm> {
+    pub fn lstm(cell: Lstm, rate: f64) -> Self {
+        let n = cell.params.len();
+        Self::new(cell, n, rate)
     }
 }
 
@@ -88,10 +106,8 @@ pub struct SkillModel {
     action: usize,
     encoder: Learnt<Lstm>,
     encoder_head: Learnt<Mlp>,
-    decoder: Learnt<Lstm>,
-    decoder_head: Learnt<Mlp>,
-    /// The decoder's first h, c and "previous action", one after the other.
-    start: Learnt<Vec<f32>>,
+    /// p_ν.
+    pub decoder: Decoder,
     prior: Learnt<Mlp>,
     /// States are standardised with the demonstrations' mean and deviation, and clipped.
     pub standardiser: Standardiser,
@@ -102,17 +118,13 @@ pub struct SkillModel {
 struct Scratch {
     encoder: LstmTape,
     encoder_head: Tape,
-    decoder: LstmTape,
-    decoder_heads: Vec<Tape>,
     prior: Tape,
-    step: Vec<f32>,
     z: Vec<f32>,
+    actions: Vec<f32>,
     d_z: Vec<f32>,
     d_head: Vec<f32>,
     d_prior: Vec<f32>,
-    d_out: Vec<f32>,
     d_h: Vec<f32>,
-    d_x: Vec<f32>,
 }
 
 /// The three terms of the loss, and the held-out figures reported.
@@ -126,14 +138,14 @@ pub struct SkillLoss {
     pub prior_log_prob: f64,
 }
 
-/// A minibatch of windows: actions `[H][rows, action]` step by step, start states `[rows, obs]` standardised.
+/// A minibatch of windows: actions `[H][rows, action]` and standardised states `[H][rows, obs]`, step by step.
 #[derive(Clone, Debug, Default)]
 pub struct Windows {
     /// Number of windows.
     pub rows: usize,
     /// Actions, all rows of step 0 first.
     pub actions: Vec<f32>,
-    /// Start states.
+    /// States, all rows of the start first.
     pub states: Vec<f32>,
 }
 
@@ -141,30 +153,19 @@ impl SkillModel {
     /// A fresh model for a robot with these sizes.
     pub fn new(config: SkillConfig, obs: usize, action: usize, rng: &mut Rng) -> Self {
         let (h, d, rate) = (config.hidden, config.dim, config.rate);
-        let encoder = Lstm::new(action, h, rng);
-        let encoder_head = Mlp::new(&[h, 2 * d], rng);
-        let decoder = Lstm::new(action + d, h, rng);
-        let decoder_head = Mlp::new(&[h, action], rng);
+        let encoder = Learnt::lstm(Lstm::new(action, h, rng), rate);
+        let encoder_head = Learnt::mlp(Mlp::new(&[h, 2 * d], rng), rate);
+        let decoder = Decoder::new(&config, obs, action, rng);
         let mut sizes = vec![obs];
         sizes.extend(std::iter::repeat_n(config.prior_width, config.prior_layers));
         sizes.push(2 * d);
-        let prior = Mlp::new(&sizes, rng);
-        let learnt = |net: Mlp| {
-            let n = net.params.len();
-            Learnt::new(net, n, rate)
-        };
-        let cell = |lstm: Lstm| {
-            let n = lstm.params.len();
-            Learnt::new(lstm, n, rate)
-        };
+        let prior = Learnt::mlp(Mlp::new(&sizes, rng), rate);
         Self {
             action,
-            encoder: cell(encoder),
-            encoder_head: learnt(encoder_head),
-            decoder: cell(decoder),
-            decoder_head: learnt(decoder_head),
-            start: Learnt::new(vec![0.0; 2 * h + action], 2 * h + action, rate),
-            prior: learnt(prior),
+            encoder,
+            encoder_head,
+            decoder,
+            prior,
             standardiser: Standardiser::new(obs),
             scratch: Scratch::default(),
             config,
@@ -200,36 +201,6 @@ impl SkillModel {
         self.encoder_head.part.forward(s.encoder.h(steps - 1), rows, &mut s.encoder_head)
     }
 
-    /// The mean of p_ν(a | z) for skills `z[rows, dim]`: actions `[H][rows, action]`, unclipped.
-    pub fn decode(&mut self, z: &[f32], rows: usize, out: &mut Vec<f32>) {
-        out.resize(self.config.horizon * rows * self.action, 0.0);
-        let mut s = std::mem::take(&mut self.scratch);
-        self.unroll(z, rows, &mut s);
-        for t in 0..self.config.horizon {
-            out[t * rows * self.action..][..rows * self.action].copy_from_slice(s.decoder_heads[t].output());
-        }
-        self.scratch = s;
-    }
-
-    fn unroll(&self, z: &[f32], rows: usize, s: &mut Scratch) {
-        let (h, d, a) = (self.config.hidden, self.config.dim, self.action);
-        assert_eq!(z.len(), rows * d);
-        let (h0, rest) = self.start.part.split_at(h);
-        let (c0, a0) = rest.split_at(h);
-        self.decoder.part.begin(Some((h0, c0)), rows, &mut s.decoder);
-        s.decoder_heads.resize_with(self.config.horizon, Tape::default);
-        s.step.resize(rows * (a + d), 0.0);
-        for t in 0..self.config.horizon {
-            for (row, input) in s.step.chunks_exact_mut(a + d).enumerate() {
-                let last = if t == 0 { a0 } else { &s.decoder_heads[t - 1].output()[row * a..][..a] };
-                input[..a].copy_from_slice(last);
-                input[a..].copy_from_slice(&z[row * d..][..d]);
-            }
-            let hidden = self.decoder.part.step_forward(t, &s.step, rows, &mut s.decoder);
-            self.decoder_head.part.forward(hidden, rows, &mut s.decoder_heads[t]);
-        }
-    }
-
     /// Adds the gradient of the loss on `windows` with this `noise[rows, dim]`; gives its terms.
     pub fn gradient(&mut self, windows: &Windows, noise: &[f32]) -> SkillLoss {
         let (n, d, a, steps) = (windows.rows, self.config.dim, self.action, self.config.horizon);
@@ -241,8 +212,9 @@ impl SkillModel {
         let mut z = std::mem::take(&mut s.z);
         z.resize(n * d, 0.0);
         gaussian::sample(s.encoder_head.output(), noise, d, &mut z);
-        self.unroll(&z, n, &mut s);
-        self.prior.part.forward(&windows.states, n, &mut s.prior);
+        self.decoder.forward(&z, &windows.states, n, &mut s.actions);
+        let start = &windows.states[..windows.states.len() / steps];
+        self.prior.part.forward(start, n, &mut s.prior);
 
         // Prior: −mean log q_ψ(z | s); z is data here.
         let mut loss = SkillLoss::default();
@@ -253,43 +225,20 @@ impl SkillModel {
             loss.prior_log_prob += f64::from(gaussian::log_prob(head, z)) / n as f64;
             gaussian::nll_backward(head, z, 1.0 / n as f32, &mut s.d_prior[row * 2 * d..][..2 * d]);
         }
-        self.prior.part.backward(&windows.states, n, &mut s.prior, &s.d_prior, Some(&mut self.prior.grad), None);
+        self.prior.part.backward(start, n, &mut s.prior, &s.d_prior, Some(&mut self.prior.grad), None);
 
-        // Decoder, last step first: an action's error also flows through the steps that saw it as their last action.
+        // Decoder: ½(a − â)², whose gradient in â is the error.
         let scale = 1.0 / (n * steps * a) as f32;
-        s.d_out.clear();
-        s.d_out.resize(n * a, 0.0);
-        s.d_z.clear();
+        for (action, wanted) in s.actions.iter_mut().zip(&windows.actions) {
+            let error = *action - wanted;
+            loss.reconstruction += f64::from(error * error) * f64::from(scale);
+            *action = error * scale;
+        }
         s.d_z.resize(n * d, 0.0);
-        s.d_h.resize(n * self.config.hidden, 0.0);
-        s.d_x.resize(n * (a + d), 0.0);
-        for t in (0..steps).rev() {
-            let wanted = &windows.actions[t * n * a..][..n * a];
-            let Scratch { decoder, decoder_heads, d_out, d_z, d_h, d_x, .. } = &mut s;
-            for (i, (d_out, wanted)) in d_out.iter_mut().zip(wanted).enumerate() {
-                let error = decoder_heads[t].output()[i] - wanted;
-                loss.reconstruction += f64::from(error * error) * f64::from(scale);
-                *d_out += error * scale;
-            }
-            let hidden = decoder.h(t);
-            let grad = Some(&mut self.decoder_head.grad[..]);
-            self.decoder_head.part.backward(hidden, n, &mut decoder_heads[t], d_out, grad, Some(d_h));
-            let grad = Some(&mut self.decoder.grad[..]);
-            self.decoder.part.step_backward(t, Some(d_h), n, decoder, grad, Some(d_x));
-            for (row, d_x) in d_x.chunks_exact(a + d).enumerate() {
-                d_out[row * a..][..a].copy_from_slice(&d_x[..a]);
-                d_z[row * d..][..d].iter_mut().zip(&d_x[a..]).for_each(|(z, x)| *z += x);
-            }
-        }
-        let h = self.config.hidden;
-        let (d_h0, rest) = self.start.grad.split_at_mut(h);
-        let (d_c0, d_a0) = rest.split_at_mut(h);
-        self.decoder.part.start_backward(n, &s.decoder, d_h0, d_c0);
-        for row in s.d_out.chunks_exact(a) {
-            d_a0.iter_mut().zip(row).for_each(|(g, d)| *g += d);
-        }
+        self.decoder.backward(&s.actions, n, &mut s.d_z);
 
         // Encoder: through z, and β·KL to the standard normal.
+        s.d_h.resize(n * self.config.hidden, 0.0);
         s.d_head.resize(n * 2 * d, 0.0);
         let standard = vec![0.0; 2 * d];
         gaussian::sample_backward(s.encoder_head.output(), noise, d, &s.d_z, &mut s.d_head);
@@ -316,9 +265,7 @@ impl SkillModel {
     pub fn step(&mut self) {
         self.encoder.step(|p| &mut p.params);
         self.encoder_head.step(|p| &mut p.params);
-        self.decoder.step(|p| &mut p.params);
-        self.decoder_head.step(|p| &mut p.params);
-        self.start.step(|p| p);
+        self.decoder.step();
         self.prior.step(|p| &mut p.params);
     }
 
@@ -366,16 +313,10 @@ impl SkillModel {
             total.kl += loss.kl / f64::from(rounds);
             total.prior_log_prob += loss.prior_log_prob / f64::from(rounds);
         }
-        for grad in [
-            &mut self.encoder.grad,
-            &mut self.encoder_head.grad,
-            &mut self.decoder.grad,
-            &mut self.decoder_head.grad,
-            &mut self.start.grad,
-            &mut self.prior.grad,
-        ] {
+        for grad in [&mut self.encoder.grad, &mut self.encoder_head.grad, &mut self.prior.grad] {
             grad.fill(0.0);
         }
+        self.decoder.parts().into_iter().for_each(|(_, _, grad)| grad.fill(0.0));
         Ok(total)
     }
 
@@ -384,15 +325,15 @@ impl SkillModel {
         let (a, horizon) = (self.action, self.config.horizon);
         out.rows = rows;
         out.actions.resize(horizon * rows * a, 0.0);
-        out.states.resize(rows * demos.obs_dim, 0.0);
+        out.states.resize(horizon * rows * demos.obs_dim, 0.0);
         for row in 0..rows {
             let (episode, t) = starts[rng.below(starts.len())];
             let actions = demos.actions(episode, t, horizon);
             for k in 0..horizon {
                 out.actions[(k * rows + row) * a..][..a].copy_from_slice(&actions[k * a..][..a]);
+                let state = &mut out.states[(k * rows + row) * demos.obs_dim..][..demos.obs_dim];
+                self.standardiser.apply(demos.state(episode, t + k), state);
             }
-            let state = &mut out.states[row * demos.obs_dim..][..demos.obs_dim];
-            self.standardiser.apply(demos.state(episode, t), state);
         }
     }
 
@@ -400,9 +341,7 @@ impl SkillModel {
     pub fn save<'a>(&'a self, to: &mut Saver<'a>) {
         to.f32s("policy/skill.encoder", &self.encoder.part.params, 1);
         to.f32s("policy/skill.encoder_head", &self.encoder_head.part.params, 1);
-        to.f32s("policy/skill.decoder", &self.decoder.part.params, 1);
-        to.f32s("policy/skill.decoder_head", &self.decoder_head.part.params, 1);
-        to.f32s("policy/skill.start", &self.start.part, 1);
+        self.decoder.save(to);
         to.f32s("policy/skill.prior", &self.prior.part.params, 1);
         self.standardiser.save("policy/skill.standardiser", to);
     }
@@ -411,9 +350,7 @@ impl SkillModel {
     pub fn load(&mut self, from: &Loader) -> Result<()> {
         from.f32s_into("policy/skill.encoder", &mut self.encoder.part.params)?;
         from.f32s_into("policy/skill.encoder_head", &mut self.encoder_head.part.params)?;
-        from.f32s_into("policy/skill.decoder", &mut self.decoder.part.params)?;
-        from.f32s_into("policy/skill.decoder_head", &mut self.decoder_head.part.params)?;
-        from.f32s_into("policy/skill.start", &mut self.start.part)?;
+        self.decoder.load(from)?;
         from.f32s_into("policy/skill.prior", &mut self.prior.part.params)?;
         self.standardiser.load("policy/skill.standardiser", from)
     }
@@ -424,8 +361,9 @@ mod tests {
     use super::*;
     use blocks::demos::{Ending, Trajectory};
 
-    fn tiny() -> SkillConfig {
+    fn tiny(decoder: DecoderKind) -> SkillConfig {
         SkillConfig {
+            decoder,
             horizon: 3,
             dim: 2,
             hidden: 4,
@@ -444,7 +382,7 @@ mod tests {
         let mut z = vec![0.0; n * d];
         gaussian::sample(&head, noise, d, &mut z);
         let mut actions = Vec::new();
-        model.decode(&z, n, &mut actions);
+        model.decoder.forward(&z, &windows.states, n, &mut actions);
         let square = |(x, y): (&f32, &f32)| 0.5 * f64::from(x - y).powi(2);
         let reconstruction = actions.iter().zip(&windows.actions).map(square).sum::<f64>() / (n * h * a) as f64;
         let mut kl = 0.0;
@@ -457,10 +395,10 @@ mod tests {
         reconstruction + f64::from(model.config.beta as f32) * kl / (n * d) as f64
     }
 
-    fn fixture() -> (SkillModel, Windows, Vec<f32>) {
+    fn fixture(decoder: DecoderKind) -> (SkillModel, Windows, Vec<f32>) {
         let mut rng = Rng::stream(3, "skill");
-        let model = SkillModel::new(tiny(), 2, 2, &mut rng);
-        let mut windows = Windows { rows: 2, actions: vec![0.0; 3 * 2 * 2], states: vec![0.0; 4] };
+        let model = SkillModel::new(tiny(decoder), 2, 2, &mut rng);
+        let mut windows = Windows { rows: 2, actions: vec![0.0; 3 * 2 * 2], states: vec![0.0; 3 * 4] };
         rng.fill_normal(&mut windows.actions);
         rng.fill_normal(&mut windows.states);
         let mut noise = vec![0.0; 4];
@@ -469,48 +407,75 @@ mod tests {
     }
 
     #[test]
-    fn gradients_of_encoder_decoder_and_start_agree_with_finite_differences() {
-        let (mut model, windows, noise) = fixture();
-        let terms = model.gradient(&windows, &noise);
-        let stated = loss(&mut model, &windows, &noise);
-        let beta = f64::from(model.config.beta as f32);
-        assert!((0.5 * terms.reconstruction + beta * terms.kl / 2.0 - stated).abs() < 1e-5);
-        // One accessor per part: its parameters, and the gradient just computed.
-        type Part = (&'static str, fn(&mut SkillModel) -> &mut [f32], fn(&SkillModel) -> &[f32]);
-        let parts: [Part; 5] = [
-            ("encoder", |m| &mut m.encoder.part.params, |m| &m.encoder.grad),
-            ("encoder head", |m| &mut m.encoder_head.part.params, |m| &m.encoder_head.grad),
-            ("decoder", |m| &mut m.decoder.part.params, |m| &m.decoder.grad),
-            ("decoder head", |m| &mut m.decoder_head.part.params, |m| &m.decoder_head.grad),
-            ("start", |m| &mut m.start.part, |m| &m.start.grad),
-        ];
-        for (name, params, grad) in parts {
-            let grad = grad(&model).to_vec();
-            let mut steepest = 0.0f64;
-            for i in 0..grad.len() {
-                let step = 5e-3f32;
-                let old = params(&mut model)[i];
-                params(&mut model)[i] = old + step;
-                let up = loss(&mut model, &windows, &noise);
-                params(&mut model)[i] = old - step;
-                let down = loss(&mut model, &windows, &noise);
-                params(&mut model)[i] = old;
-                let expected = (up - down) / (2.0 * f64::from(step));
-                let got = f64::from(grad[i]);
-                assert!((expected - got).abs() < 2e-3 * expected.abs().max(0.1), "{name} {i}: {got}, {expected}");
-                steepest = steepest.max(expected.abs());
+    fn gradients_of_encoder_and_either_decoder_agree_with_finite_differences() {
+        for (decoder, decoders) in [(DecoderKind::OpenLoop, 3), (DecoderKind::ClosedLoop, 1)] {
+            let (mut model, windows, noise) = fixture(decoder);
+            let terms = model.gradient(&windows, &noise);
+            let stated = loss(&mut model, &windows, &noise);
+            let beta = f64::from(model.config.beta as f32);
+            assert!((0.5 * terms.reconstruction + beta * terms.kl / 2.0 - stated).abs() < 1e-5);
+            for part in 0..2 + decoders {
+                // The parameters of this part, and the gradient just computed.
+                fn find(model: &mut SkillModel, part: usize) -> (&mut [f32], &mut [f32]) {
+                    match part {
+                        0 => (&mut model.encoder.part.params, &mut model.encoder.grad),
+                        1 => (&mut model.encoder_head.part.params, &mut model.encoder_head.grad),
+                        _ => {
+                            let (_, params, grad) = model.decoder.parts().swap_remove(part - 2);
+                            (params, grad)
+                        }
+                    }
+                }
+                let grad = find(&mut model, part).1.to_vec();
+                let mut steepest = 0.0f64;
+                for (i, got) in grad.iter().enumerate() {
+                    let step = 1e-3f32;
+                    let old = find(&mut model, part).0[i];
+                    find(&mut model, part).0[i] = old + step;
+                    let up = loss(&mut model, &windows, &noise);
+                    find(&mut model, part).0[i] = old - step;
+                    let down = loss(&mut model, &windows, &noise);
+                    find(&mut model, part).0[i] = old;
+                    let here = loss(&mut model, &windows, &noise);
+                    let expected = (up - down) / (2.0 * f64::from(step));
+                    // Where a unit of the closed-loop decoder switches on between the two, its slopes on both sides differ.
+                    let bend = ((up - here) - (here - down)).abs() / f64::from(step);
+                    let wrong = (expected - f64::from(*got)).abs() - 0.5 * bend;
+                    assert!(wrong < 2e-3 * expected.abs().max(0.1), "{decoder:?} {part} {i}: {got}, {expected}");
+                    steepest = steepest.max(expected.abs());
+                }
+                assert!(steepest > 1e-3, "{decoder:?} {part}: no gradient to compare");
             }
-            assert!(steepest > 1e-3, "{name}: no gradient to compare");
+        }
+    }
+
+    #[test]
+    fn playing_a_skill_gives_the_actions_it_was_trained_on() {
+        for decoder in [DecoderKind::OpenLoop, DecoderKind::ClosedLoop] {
+            let (mut model, windows, noise) = fixture(decoder);
+            let mut actions = Vec::new();
+            model.decoder.forward(&noise, &windows.states, 2, &mut actions);
+            for row in 0..2 {
+                model.decoder.begin(&noise[row * 2..][..2]);
+                for k in 0..3 {
+                    let mut action = [0.0; 2];
+                    model.decoder.act(k, &windows.states[(k * 2 + row) * 2..][..2], &mut action);
+                    let expected = &actions[(k * 2 + row) * 2..][..2];
+                    for (got, wanted) in action.iter().zip(expected) {
+                        assert!((got - wanted.clamp(-1.0, 1.0)).abs() < 1e-6, "{decoder:?}: {got} {wanted}");
+                    }
+                }
+            }
         }
     }
 
     #[test]
     fn the_prior_learns_the_skills_and_never_pulls_the_encoder() {
-        let (mut model, windows, noise) = fixture();
+        let (mut model, windows, noise) = fixture(DecoderKind::OpenLoop);
         model.gradient(&windows, &noise);
         let encoder = model.encoder.grad.clone();
         // Another prior, the same encoder gradient.
-        let (mut other, ..) = fixture();
+        let (mut other, ..) = fixture(DecoderKind::OpenLoop);
         other.prior.part.params.iter_mut().for_each(|p| *p *= -3.0);
         other.gradient(&windows, &noise);
         assert_eq!(encoder, other.encoder.grad);
