@@ -1,0 +1,433 @@
+//! SMBPO: *Safe Reinforcement Learning by Imagining the Near Future* (Thomas, Luo and Ma 2021), and their public
+//! implementation Safe-MBPO, from which every number here comes unless another source is named.
+//!
+//! A model of the robot is learnt from real transitions ([`dynamics`]); the policy is learnt by SAC, mostly from short
+//! rollouts imagined with the model. The robot's own constraint is asked of every imagined state, and a violating
+//! transition, real or imagined, is worth −C/(1−γ), with C so large that a state from which a violation within H steps cannot
+//! be avoided is worth less than any safe one. `docs/methods/smbpo.md` has the equations and the departures.
+
+pub mod dynamics;
+
+use std::time::Instant;
+
+use blocks::checkpoint::{Loader, Saver};
+use blocks::env::{Env, Spec};
+use blocks::nets::ensemble::EnsembleConfig;
+use blocks::nets::{Tape, gaussian};
+use blocks::record::Metrics;
+use blocks::replay::{Batch, Replay};
+use blocks::rng::{Rng, RngState};
+use blocks::run::Run;
+use blocks::soft_actor_critic::{SoftActorCritic, SoftActorCriticConfig, ViolationValue, violation_cost};
+use blocks::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::sac::SacActor;
+use crate::{Actor, Method, Setup};
+use dynamics::{Dynamics, Imagination, Imagined};
+
+/// Settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SmbpoConfig {
+    /// Uniform random actions before the model is first fitted and the policy acts. Their violations count.
+    pub random_steps: u64,
+    /// Updates of the policy per environment step; 0.1 is one update every ten steps.
+    pub updates_per_step: f64,
+    /// Transitions per minibatch of the policy.
+    pub batch: usize,
+    /// Share of a minibatch that is real; the rest is imagined.
+    pub real_fraction: f64,
+    /// Real transitions kept.
+    pub replay: usize,
+    /// Environment steps between rows of `progress.csv`.
+    pub log_every: u64,
+    /// C of a violation's value −C/(1−γ); 0 for the formula (r_max − r_min)/γ^H − r_max.
+    pub violation_cost: f64,
+    /// When and how the model learns.
+    pub model: ModelConfig,
+    /// What is imagined.
+    pub imagination: ImaginationConfig,
+    /// The update of the policy.
+    pub learner: SoftActorCriticConfig,
+}
+
+/// When and how the model learns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelConfig {
+    /// Updates of the first fit.
+    pub first_updates: u64,
+    /// Environment steps from one fit to the next.
+    pub refit_every: u64,
+    /// Updates of every later fit, which goes on from the weights there are.
+    pub refit_updates: u64,
+    /// Transitions per update and member.
+    pub batch: usize,
+    /// The networks.
+    pub ensemble: EnsembleConfig,
+}
+
+/// What is imagined.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImaginationConfig {
+    /// H: the most steps of a rollout, and the H of C's formula.
+    pub horizon: u32,
+    /// Rollouts imagined at once.
+    pub rollouts: usize,
+    /// Updates of the policy between one batch of rollouts and the next.
+    pub updates_between: u64,
+    /// Transitions imagined with uniform actions before the first update.
+    pub first_transitions: usize,
+    /// Imagined transitions kept.
+    pub replay: usize,
+}
+
+impl SmbpoConfig {
+    /// Safe-MBPO's settings for a robot. Only the target entropy depends on it.
+    pub fn of(spec: &Spec) -> Self {
+        let entropy = match spec.name {
+            "ant" => 4.0,
+            "cheetah" => 3.0,
+            "hopper" => 1.0,
+            "humanoid" => 2.0,
+            // A robot they did not have: half a nat per action, as Ant and Cheetah.
+            _ => 0.5 * spec.action_dim as f64,
+        };
+        Self {
+            random_steps: 5000,
+            updates_per_step: 10.0,
+            batch: 256,
+            real_fraction: 0.1,
+            replay: 1_000_000,
+            // Safe-MBPO's epoch. At ten updates per step even these are minutes apart.
+            log_every: 1000,
+            violation_cost: 0.0,
+            model: ModelConfig {
+                first_updates: 10_000,
+                refit_every: 250,
+                refit_updates: 2000,
+                batch: 256,
+                ensemble: EnsembleConfig::default(),
+            },
+            imagination: ImaginationConfig {
+                horizon: 10,
+                rollouts: 100,
+                // Safe-MBPO imagines once per environment step and then learns ten times. Tied to the updates instead, the
+                // policy learns from equally fresh rollouts whatever the number of updates per step.
+                updates_between: 10,
+                first_transitions: 5000,
+                replay: 1_000_000,
+            },
+            learner: SoftActorCriticConfig {
+                entropy_per_action: entropy / spec.action_dim as f64,
+                min_critic: false,
+                ..SoftActorCriticConfig::default()
+            },
+        }
+    }
+
+    fn check(&self, algo: &str) -> Result<()> {
+        let need = |key: &str, fine: bool, needed: &str| crate::need(algo, key, fine, needed);
+        let (model, imagination) = (&self.model, &self.imagination);
+        let size = "between 1 and 2147483648";
+        need("updates_per_step", (0.0..=100.0).contains(&self.updates_per_step), "between 0 and 100")?;
+        need("batch", (1..=1 << 20).contains(&self.batch), "between 1 and 1048576")?;
+        need("real_fraction", (0.0..=1.0).contains(&self.real_fraction), "between 0 and 1")?;
+        need("replay", (1..=1 << 31).contains(&self.replay), size)?;
+        need("log_every", self.log_every > 0, "at least 1")?;
+        need("violation_cost", self.violation_cost >= 0.0 && self.violation_cost.is_finite(), "0 or more")?;
+        need("model.refit_every", model.refit_every > 0, "at least 1")?;
+        need("model.batch", (1..=1 << 20).contains(&model.batch), "between 1 and 1048576")?;
+        // What the model has not met yet must still be there when it does.
+        let unmet = self.random_steps.max(1).max(model.refit_every);
+        need("replay", self.replay as u64 >= unmet, "at least random_steps and model.refit_every")?;
+        need("imagination.horizon", (1..=1000).contains(&imagination.horizon), "between 1 and 1000")?;
+        need("imagination.rollouts", (1..=1 << 20).contains(&imagination.rollouts), "between 1 and 1048576")?;
+        need("imagination.updates_between", imagination.updates_between > 0, "at least 1")?;
+        need("imagination.replay", (1..=1 << 31).contains(&imagination.replay), size)?;
+        let fits = imagination.first_transitions <= imagination.replay;
+        need("imagination.first_transitions", fits, "at most imagination.replay")?;
+        model.ensemble.check(&format!("{algo}.model.ensemble"))?;
+        self.learner.check(&format!("{algo}.learner"))
+    }
+
+    /// Updates the model has after `steps` environment steps.
+    fn model_updates(&self, steps: u64) -> u64 {
+        match steps.checked_sub(self.random_steps) {
+            None => 0,
+            Some(since) => self.model.first_updates + since / self.model.refit_every * self.model.refit_updates,
+        }
+    }
+
+    /// Updates the policy has after `steps` environment steps.
+    fn policy_updates(&self, steps: u64) -> u64 {
+        (steps.saturating_sub(self.random_steps) as f64 * self.updates_per_step) as u64
+    }
+}
+
+/// Updates of the model between two looks at whether the run was asked to stop: a fit takes minutes, a signal's grace less.
+const LOOK_EVERY: u64 = 20;
+
+/// The learner.
+pub struct Smbpo {
+    config: SmbpoConfig,
+    dynamics: Dynamics,
+    learner: SoftActorCritic,
+    real: Replay,
+    imagined: Replay,
+    act_rng: Rng,
+    model_rng: Rng,
+    imagine_rng: Rng,
+    learn_rng: Rng,
+    state: Progress,
+    // Scratch.
+    imagination: Imagination,
+    tape: Tape,
+    observation: Vec<f32>,
+    action: Vec<f32>,
+    noise: Vec<f32>,
+    batch: Batch,
+}
+
+/// The small numbers that a checkpoint must hold.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct Progress {
+    /// Least and greatest real reward.
+    rewards: Option<[f64; 2]>,
+    /// −C/(1−γ) as of the last fit of the model.
+    violation_value: f64,
+    /// A step has been taken and not all has been learnt from it.
+    unfinished: bool,
+    /// The model's loss at its last update, and before the last fit on the transitions new to it.
+    model_loss: Option<f64>,
+    fresh_loss: Option<f64>,
+    /// Since the last row of metrics.
+    seen: Imagined,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SmbpoState {
+    rngs: [RngState; 4],
+    state: Progress,
+}
+
+impl Smbpo {
+    /// A fresh learner.
+    pub fn new(spec: &Spec, config: SmbpoConfig, setup: Setup) -> Result<Self> {
+        config.check(setup.algo)?;
+        let mut init = Rng::stream(setup.seed, "init");
+        let (obs, action) = (spec.obs_dim, spec.action_dim);
+        let stream = |name| Rng::stream(setup.seed, name);
+        Ok(Self {
+            learner: SoftActorCritic::new(config.learner.clone(), obs, action, setup.threads, &mut init)?,
+            dynamics: Dynamics::new(config.model.ensemble.clone(), obs, action, setup.threads, &mut init)?,
+            real: Replay::new(obs, action, config.replay),
+            imagined: Replay::new(obs, action, config.imagination.replay),
+            act_rng: stream("policy"),
+            model_rng: stream("model"),
+            imagine_rng: stream("imagination"),
+            learn_rng: stream("learner"),
+            state: Progress::default(),
+            imagination: Imagination::default(),
+            tape: Tape::default(),
+            observation: vec![0.0; obs],
+            action: vec![0.0; action],
+            noise: vec![0.0; action],
+            batch: Batch::default(),
+            config,
+        })
+    }
+
+    fn choose(&mut self, random: bool) {
+        if random {
+            self.act_rng.fill_action(&mut self.action);
+            return;
+        }
+        let head = self.learner.actor().forward(&self.observation, 1, &mut self.tape);
+        self.act_rng.fill_normal(&mut self.noise);
+        gaussian::squashed_sample(head, &self.noise, self.noise.len(), &mut self.action, &mut [0.0]);
+    }
+
+    /// Keeps a real transition.
+    fn remember(&mut self, reward: f64, violation: bool, next: &[f32]) {
+        let [least, greatest] = self.state.rewards.unwrap_or([reward; 2]);
+        self.state.rewards = Some([least.min(reward), greatest.max(reward)]);
+        self.real.push(&self.observation, &self.action, reward as f32, violation, next);
+    }
+
+    /// −C/(1−γ), from the real rewards so far.
+    fn value_of_a_violation(&self) -> f64 {
+        let gamma = self.config.learner.gamma;
+        let cost = match self.config.violation_cost {
+            0.0 => violation_cost(self.state.rewards.unwrap_or_default(), gamma, self.config.imagination.horizon),
+            cost => cost,
+        };
+        -cost / (1.0 - gamma)
+    }
+
+    /// Learns all that is due after the step that was just taken. Leaves early, to be called again, when the run was asked to
+    /// stop.
+    fn finish_step(&mut self, run: &mut Run) -> Result<()> {
+        if !self.state.unfinished {
+            return Ok(());
+        }
+        let steps = run.clock().steps;
+        self.fit_model(run, steps)?;
+        if run.stopped() {
+            return Ok(());
+        }
+        let log = steps.is_multiple_of(self.config.log_every);
+        let mut metrics = Metrics::default();
+        self.improve_policy(run, steps, log.then_some(&mut metrics))?;
+        if log {
+            self.describe(&mut metrics);
+            run.record(&metrics)?;
+        }
+        self.state.unfinished = false;
+        run.checkpoint(|to| self.save(to))
+    }
+
+    fn fit_model(&mut self, run: &mut Run, steps: u64) -> Result<()> {
+        let due = self.config.model_updates(steps);
+        if self.dynamics.updates() >= due {
+            return Ok(());
+        }
+        let fitting = Instant::now();
+        // A fit that goes on after a stop has met them already.
+        if self.dynamics.known() < steps {
+            self.state.fresh_loss = self.dynamics.meet(&self.real, steps);
+            self.state.violation_value = self.value_of_a_violation();
+        }
+        while self.dynamics.updates() < due && !run.stopped() {
+            let loss = self.dynamics.update(&self.real, self.config.model.batch, &mut self.model_rng)?;
+            self.state.model_loss = Some(loss);
+            // A run whose last step has been taken counts as finished, so it must be.
+            if self.dynamics.updates().is_multiple_of(LOOK_EVERY) && !run.finished() {
+                run.checkpoint(|to| self.save(to))?;
+            }
+        }
+        run.add_time("model", fitting);
+        Ok(())
+    }
+
+    fn improve_policy(&mut self, run: &mut Run, steps: u64, mut metrics: Option<&mut Metrics>) -> Result<()> {
+        let due = self.config.policy_updates(steps);
+        while self.learner.updates() < due {
+            let done = self.learner.updates();
+            if done.is_multiple_of(self.config.imagination.updates_between) {
+                let imagining = Instant::now();
+                self.imagine(run.env())?;
+                run.add_time("imagining", imagining);
+            }
+            let learning = Instant::now();
+            self.update_policy(metrics.as_deref_mut().filter(|_| done + 1 == due))?;
+            run.add_time("learning", learning);
+        }
+        Ok(())
+    }
+
+    /// One batch of rollouts, after the first ones with uniform actions.
+    fn imagine(&mut self, env: &dyn Env) -> Result<()> {
+        let config = &self.config.imagination;
+        let mut rollouts = |this: &mut Imagination, policy| {
+            this.rollouts(
+                &mut self.dynamics,
+                policy,
+                &|state| env.violates(state),
+                &self.real,
+                (config.rollouts, config.horizon),
+                &mut self.imagine_rng,
+                &mut self.imagined,
+            )
+        };
+        if self.learner.updates() == 0 {
+            let mut first = Imagined::default();
+            while first.transitions < config.first_transitions as u64 {
+                first += rollouts(&mut self.imagination, None);
+                if first.transitions < first.broken {
+                    return Err(Error::other("the model's predictions are not finite: it has not learnt the robot"));
+                }
+            }
+        }
+        self.state.seen += rollouts(&mut self.imagination, Some(self.learner.actor()));
+        if self.imagined.is_empty() {
+            return Err(Error::other("the model's predictions are not finite: it has not learnt the robot"));
+        }
+        Ok(())
+    }
+
+    fn update_policy(&mut self, metrics: Option<&mut Metrics>) -> Result<()> {
+        let n = self.config.batch;
+        let real = (self.config.real_fraction * n as f64) as usize;
+        Replay::sample_two([&self.real, &self.imagined], Some(real), n, &mut self.learn_rng, &mut self.batch);
+        let value = ViolationValue::Fixed(self.state.violation_value as f32);
+        self.learner.update(&self.batch, value, &mut self.learn_rng, metrics)
+    }
+
+    /// What is logged besides the learner's own.
+    fn describe(&mut self, metrics: &mut Metrics) {
+        let seen = std::mem::take(&mut self.state.seen);
+        let per_rollout = |n: u64| n as f64 / seen.rollouts.max(1) as f64;
+        let absent = f64::NAN;
+        metrics.push("Loss/Loss_model", self.state.model_loss.unwrap_or(absent));
+        metrics.push("Loss/Loss_model_fresh", self.state.fresh_loss.unwrap_or(absent));
+        metrics.push("Model/updates", self.dynamics.updates() as f64);
+        metrics.push("Model/imagined_length", per_rollout(seen.transitions));
+        metrics.push("Model/imagined_violations", per_rollout(seen.violations));
+        metrics.push("Model/imagined_broken", per_rollout(seen.broken));
+        metrics.push("Value/violation", self.state.violation_value);
+    }
+}
+
+impl Method for Smbpo {
+    fn train(&mut self, run: &mut Run) -> Result<()> {
+        self.finish_step(run)?; // what a stop in the middle of a fit has left
+        while run.next_episode()? {
+            while !run.over() {
+                self.observation.copy_from_slice(run.state());
+                let acting = Instant::now();
+                self.choose(run.clock().steps < self.config.random_steps);
+                run.add_time("acting", acting);
+                let step = run.step(&self.action)?;
+                self.remember(step.reward, step.cost > 0.0, run.state());
+                self.state.unfinished = true;
+                self.finish_step(run)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn actor(&self) -> Box<dyn Actor> {
+        Box::new(SacActor::new(self.learner.actor(), &self.act_rng))
+    }
+
+    fn save<'a>(&'a self, to: &mut Saver<'a>) {
+        self.learner.save(to);
+        self.dynamics.save(to);
+        self.real.save("real", to);
+        self.imagined.save("imagined", to);
+        let rngs = [&self.act_rng, &self.model_rng, &self.imagine_rng, &self.learn_rng].map(Rng::save);
+        to.json("smbpo", &SmbpoState { rngs, state: self.state });
+    }
+
+    fn load(&mut self, from: &Loader) -> Result<()> {
+        self.learner.load(from)?;
+        self.dynamics.load(from)?;
+        self.real.load("real", from)?;
+        self.imagined.load("imagined", from)?;
+        let state: SmbpoState = from.json("smbpo")?;
+        let [act, model, imagine, learn] = &state.rngs;
+        self.act_rng = Rng::load(act)?;
+        self.model_rng = Rng::load(model)?;
+        self.imagine_rng = Rng::load(imagine)?;
+        self.learn_rng = Rng::load(learn)?;
+        self.state = state.state;
+        Ok(())
+    }
+
+    fn load_policy(&mut self, from: &Loader) -> Result<()> {
+        self.learner.load_policy(from)
+    }
+}
