@@ -179,7 +179,8 @@ impl Method for Sac {
                     self.learner.update(&self.batch, value, &mut self.learn_rng, last.then_some(&mut metrics))?;
                 }
                 run.add_time("learning", learning);
-                if log {
+                // The first row names the columns, so there is none before there is anything to say.
+                if log && (!metrics.0.is_empty() || self.config.updates_per_step == 0.0) {
                     run.record(&metrics)?;
                 }
                 run.checkpoint(|to| self.save(to))?;
@@ -238,5 +239,26 @@ impl Actor for SacActor {
         } else {
             gaussian::squashed_mean(head, action.len(), action);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use blocks::env::Env as _;
+    use blocks::record::Memory;
+    use blocks::toy::Toy;
+
+    use super::*;
+
+    #[test]
+    fn every_row_of_metrics_has_the_losses() {
+        let mut config = SacConfig { random_steps: 50, log_every: 50, batch: 8, ..SacConfig::default() };
+        config.learner.width = 8;
+        let setup = Setup { algo: "sac", seed: 0, threads: 1 };
+        let mut memory = Memory::default();
+        let mut run = Run::new(Box::<Toy>::default(), 0, 150, &mut memory);
+        Sac::new(Toy::default().spec(), config, setup).unwrap().train(&mut run).unwrap();
+        assert_eq!(memory.metrics.iter().map(|(at, _)| at.steps).collect::<Vec<_>>(), [100, 150]);
+        assert!(memory.metrics.iter().all(|(_, m)| m.get("Loss/Loss_pi").is_some()));
     }
 }

@@ -224,3 +224,118 @@ impl std::ops::AddAssign for Imagined {
         self.broken += other.broken;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use blocks::env::Env;
+    use blocks::toy::Toy;
+
+    use super::*;
+
+    /// Real transitions of the toy under random actions.
+    fn random_toy(n: usize) -> Replay {
+        let mut rng = Rng::stream(3, "toy");
+        let (mut toy, mut replay) = (Toy::default(), Replay::new(5, 2, n));
+        let narrow = |toy: &Toy| -> Vec<f32> { toy.obs().iter().map(|x| *x as f32).collect() };
+        toy.reset(&mut rng);
+        for _ in 0..n {
+            let mut action = [0.0; 2];
+            rng.fill_action(&mut action);
+            let state = narrow(&toy);
+            let step = toy.step(&action);
+            replay.push(&state, &action, step.reward as f32, step.cost > 0.0, &narrow(&toy));
+            if step.end.is_some() {
+                toy.reset(&mut rng);
+            }
+        }
+        replay
+    }
+
+    #[test]
+    fn the_model_learns_the_toy_and_is_asked_about_what_it_has_not_seen() {
+        let (replay, mut rng) = (random_toy(3000), Rng::stream(0, "model"));
+        let config = EnsembleConfig { members: 3, width: 48, ..EnsembleConfig::default() };
+        let mut dynamics = Dynamics::new(config, 5, 2, 1, &mut rng).unwrap();
+        assert_eq!(dynamics.meet(&replay, 2000), None, "a model that has learnt nothing is not judged");
+        assert_eq!(dynamics.known(), 2000);
+        let untrained = dynamics.update(&replay, 64, &mut rng).unwrap();
+        for _ in 0..1000 {
+            dynamics.update(&replay, 64, &mut rng).unwrap();
+        }
+        // A Gaussian of standard deviation 0.05 in each of six numbers would have a loss of 6·(1 − 6) = −30.
+        let fresh = dynamics.meet(&replay, 3000).unwrap();
+        assert!(untrained > -6.0 && fresh < -20.0, "{untrained}, then {fresh}");
+        // The deviations of the sampled next states are of the size of the noise the model believes in, far below the
+        // distances walked.
+        let (mut error, mut walked) = (0.0f64, 0.0f64);
+        for i in 0..500 {
+            let t = replay.get(i);
+            let (mut next, mut reward) = ([0.0; 5], [0.0]);
+            dynamics.step(t.state, t.action, &mut rng, &mut next, &mut reward);
+            for j in 0..5 {
+                error += f64::from(next[j] - t.next_state[j]).powi(2);
+                walked += f64::from(t.state[j] - t.next_state[j]).powi(2);
+            }
+            assert!((reward[0] - t.reward).abs() < 0.25, "reward {} for {}", reward[0], t.reward);
+        }
+        assert!(error < 0.05 * walked, "{error} of {walked}");
+    }
+
+    /// A model that believes that nothing moves and nothing is earned, with next to no doubt.
+    fn still(obs: usize, action: usize) -> Dynamics {
+        let config = EnsembleConfig { width: 4, max_log_var: -30.0, min_log_var: -31.0, ..EnsembleConfig::default() };
+        let mut dynamics = Dynamics::new(config, obs, action, 1, &mut Rng::stream(0, "t")).unwrap();
+        let weights = dynamics.ensemble.params.len() - 2 * (obs + 1);
+        dynamics.ensemble.params[..weights].fill(0.0);
+        dynamics
+    }
+
+    #[test]
+    fn a_branch_ends_at_its_first_violating_state_and_the_others_go_on() {
+        let mut dynamics = still(2, 1);
+        let mut real = Replay::new(2, 1, 20);
+        // Half of the states to start from are such that whatever follows violates.
+        for i in 0..20 {
+            real.push(&[(i % 2) as f32, i as f32], &[0.0], 0.0, false, &[0.0; 2]);
+        }
+        let mut imagined = Replay::new(2, 1, 1000);
+        let violates = |state: &[f64]| state[0] > 0.5;
+        let mut rng = Rng::stream(1, "t");
+        let mut imagination = Imagination::default();
+        let seen = imagination.rollouts(&mut dynamics, None, &violates, &real, (60, 4), &mut rng, &mut imagined);
+        let ended = seen.violations;
+        assert!((15..45).contains(&ended), "{seen:?}");
+        assert_eq!(
+            seen,
+            Imagined { rollouts: 60, transitions: ended + 4 * (60 - ended), violations: ended, broken: 0 }
+        );
+        assert_eq!(imagined.len() as u64, seen.transitions);
+        // Afterwards only branches that may go on are left, in their order; each goes on from where it was.
+        let alive = 60 - ended as usize;
+        for i in 0..imagined.len() {
+            let t = imagined.get(i);
+            assert_eq!(t.violation, t.state[0] > 0.5, "{t:?}");
+            assert!(!t.violation || i < 60, "a branch went on after its violation: {t:?}");
+            assert!((t.next_state[1] - t.state[1]).abs() < 1e-4 && t.reward.abs() < 1e-4);
+            if i >= 60 + alive {
+                assert!((t.state[1] - imagined.get(i - alive).next_state[1]).abs() < 1e-6);
+            }
+        }
+        // The next batch begins anew.
+        let more = imagination.rollouts(&mut dynamics, None, &|_| true, &real, (7, 4), &mut rng, &mut imagined);
+        assert_eq!(more, Imagined { rollouts: 7, transitions: 7, violations: 7, broken: 0 });
+    }
+
+    #[test]
+    fn numbers_that_are_none_are_not_kept() {
+        let mut dynamics = still(2, 1);
+        dynamics.ensemble.params.fill(f32::NAN);
+        let mut real = Replay::new(2, 1, 1);
+        real.push(&[0.0; 2], &[0.0], 0.0, false, &[0.0; 2]);
+        let (mut imagined, mut rng) = (Replay::new(2, 1, 10), Rng::stream(1, "t"));
+        let seen =
+            Imagination::default().rollouts(&mut dynamics, None, &|_| false, &real, (5, 3), &mut rng, &mut imagined);
+        assert_eq!(seen, Imagined { rollouts: 5, broken: 5, ..Imagined::default() });
+        assert!(imagined.is_empty());
+    }
+}

@@ -200,6 +200,8 @@ struct Progress {
     violation_value: f64,
     /// A step has been taken and not all has been learnt from it.
     unfinished: bool,
+    /// A row of metrics is due.
+    log_due: bool,
     /// The model's loss at its last update, and before the last fit on the transitions new to it.
     model_loss: Option<f64>,
     fresh_loss: Option<f64>,
@@ -278,12 +280,14 @@ impl Smbpo {
         if run.stopped() {
             return Ok(());
         }
-        let log = steps.is_multiple_of(self.config.log_every);
+        self.state.log_due |= steps.is_multiple_of(self.config.log_every);
         let mut metrics = Metrics::default();
-        self.improve_policy(run, steps, log.then_some(&mut metrics))?;
-        if log {
+        self.improve_policy(run, steps, self.state.log_due.then_some(&mut metrics))?;
+        // With less than one update per step, a row waits for the next update: every row has all columns.
+        if !metrics.0.is_empty() {
             self.describe(&mut metrics);
             run.record(&metrics)?;
+            self.state.log_due = false;
         }
         self.state.unfinished = false;
         run.checkpoint(|to| self.save(to))
@@ -429,5 +433,151 @@ impl Method for Smbpo {
 
     fn load_policy(&mut self, from: &Loader) -> Result<()> {
         self.learner.load_policy(from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use blocks::toy::Toy;
+
+    use super::*;
+
+    fn small() -> SmbpoConfig {
+        let mut config = SmbpoConfig::of(Toy::default().spec());
+        config.model.ensemble = EnsembleConfig { members: 2, width: 16, ..EnsembleConfig::default() };
+        config.learner.width = 16;
+        config.batch = 32;
+        config
+    }
+
+    fn build(config: SmbpoConfig) -> Result<Smbpo> {
+        Smbpo::new(Toy::default().spec(), config, Setup { algo: "smbpo", seed: 0, threads: 1 })
+    }
+
+    #[test]
+    fn updates_are_counted_as_in_the_reference_and_may_be_fewer_than_one_per_step() {
+        let mut config = small();
+        // 5000 random steps, then 10 000 updates of the model and 2000 more every 250 steps; ten of the policy per step.
+        for (steps, model, policy) in
+            [(4999, 0, 0), (5000, 10_000, 0), (5001, 10_000, 10), (5249, 10_000, 2490), (5750, 16_000, 7500)]
+        {
+            assert_eq!((config.model_updates(steps), config.policy_updates(steps)), (model, policy), "{steps}");
+        }
+        config.updates_per_step = 0.1;
+        let steps = [5000, 5009, 5010, 5019, 5030, 6000];
+        assert_eq!(steps.map(|s| config.policy_updates(s)), [0, 0, 1, 1, 3, 100]);
+    }
+
+    #[test]
+    fn the_target_entropy_of_each_robot_is_the_references() {
+        for (name, action_dim, entropy) in
+            [("ant", 8, 4.0), ("cheetah", 6, 3.0), ("hopper", 3, 1.0), ("humanoid", 17, 2.0)]
+        {
+            let config = SmbpoConfig::of(&Spec { name, obs_dim: 1, action_dim, time_limit: 1, dt: 1.0 });
+            let target = config.learner.entropy_per_action * action_dim as f64;
+            assert!((target - entropy).abs() < 1e-12, "{name}: {target}");
+        }
+    }
+
+    #[test]
+    fn imagined_violations_are_learnt_at_their_value_by_hand() {
+        let mut config = small();
+        config.real_fraction = 0.0;
+        config.imagination.horizon = 2;
+        config.learner.gamma = 0.5;
+        config.learner.rate = 1e-2;
+        let mut smbpo = build(config).unwrap();
+        // Rewards between −1 and 3: C = 4/(1/2)² − 3 = 13, and a violation is worth −13/(1 − 1/2) = −26.
+        for reward in [-1.0, 2.0, 3.0, 0.5] {
+            smbpo.choose(true);
+            smbpo.remember(reward, false, &[0.1; 5]);
+        }
+        assert_eq!(smbpo.value_of_a_violation(), -26.0);
+        smbpo.state.violation_value = smbpo.value_of_a_violation();
+        // Off the bridge wherever it goes: every branch is one transition long, and no critic sees anything else.
+        smbpo.dynamics.meet(&smbpo.real, 4);
+        let seen = smbpo.imagination.rollouts(
+            &mut smbpo.dynamics,
+            None,
+            &|_| true,
+            &smbpo.real,
+            (100, 2),
+            &mut smbpo.imagine_rng,
+            &mut smbpo.imagined,
+        );
+        assert_eq!(seen, Imagined { rollouts: 100, transitions: 100, violations: 100, broken: 0 });
+        let mut metrics = Metrics::default();
+        for _ in 0..600 {
+            smbpo.update_policy(None).unwrap();
+        }
+        smbpo.update_policy(Some(&mut metrics)).unwrap();
+        let q = metrics.get("Value/reward_critic").unwrap();
+        assert!((q + 26.0).abs() < 0.5, "{q}");
+        // A cost that is given is used.
+        smbpo.config.violation_cost = 2.0;
+        assert_eq!(smbpo.value_of_a_violation(), -4.0);
+    }
+
+    #[test]
+    fn settings_that_make_no_sense_are_refused_in_one_sentence() {
+        let refused = |change: fn(&mut SmbpoConfig), key: &str| {
+            let mut config = small();
+            change(&mut config);
+            let error = build(config).err().expect(key).to_string();
+            assert!(error.starts_with(&format!("smbpo.{key} must be ")), "{error}");
+        };
+        refused(|c| c.updates_per_step = -1.0, "updates_per_step");
+        refused(|c| c.updates_per_step = f64::NAN, "updates_per_step");
+        refused(|c| c.real_fraction = 1.5, "real_fraction");
+        refused(|c| c.replay = 100, "replay");
+        refused(|c| c.violation_cost = f64::INFINITY, "violation_cost");
+        refused(|c| c.model.refit_every = 0, "model.refit_every");
+        refused(|c| c.model.ensemble.members = 0, "model.ensemble.members");
+        refused(|c| c.model.ensemble.min_log_var = 2.0, "model.ensemble.min_log_var");
+        refused(|c| c.imagination.horizon = 0, "imagination.horizon");
+        refused(|c| c.imagination.replay = 10, "imagination.first_transitions");
+        refused(|c| c.learner.gamma = 1.0, "learner.gamma");
+    }
+
+    /// `cargo test --release -p methods -- --ignored --nocapture costs`: the table in `docs/methods/smbpo.md`.
+    #[test]
+    #[ignore = "a measurement, not a check"]
+    fn costs() {
+        for (name, obs_dim, action_dim) in [("hopper", 11, 3), ("cheetah", 17, 6), ("humanoid", 45, 17)] {
+            let spec = Spec { name, obs_dim, action_dim, time_limit: 1000, dt: 1.0 };
+            let mut smbpo =
+                Smbpo::new(&spec, SmbpoConfig::of(&spec), Setup { algo: "smbpo", seed: 0, threads: 1 }).unwrap();
+            let mut next = vec![0.0; obs_dim];
+            for _ in 0..5000 {
+                smbpo.choose(true);
+                smbpo.act_rng.fill_normal(&mut smbpo.observation);
+                smbpo.act_rng.fill_normal(&mut next);
+                smbpo.remember(0.0, false, &next);
+            }
+            smbpo.dynamics.meet(&smbpo.real, 5000);
+            let mut best = [f64::INFINITY; 3];
+            for _ in 0..40 {
+                let start = Instant::now();
+                smbpo.dynamics.update(&smbpo.real, smbpo.config.model.batch, &mut smbpo.model_rng).unwrap();
+                best[0] = best[0].min(start.elapsed().as_secs_f64());
+                let start = Instant::now();
+                let policy = Some(smbpo.learner.actor());
+                smbpo.imagination.rollouts(
+                    &mut smbpo.dynamics,
+                    policy,
+                    &|_| false,
+                    &smbpo.real,
+                    (100, 10),
+                    &mut smbpo.imagine_rng,
+                    &mut smbpo.imagined,
+                );
+                best[1] = best[1].min(start.elapsed().as_secs_f64());
+                let start = Instant::now();
+                smbpo.update_policy(None).unwrap();
+                best[2] = best[2].min(start.elapsed().as_secs_f64());
+            }
+            let [model, rollouts, policy] = best.map(|s| 1e3 * s);
+            println!("{name}: model {model:.2} ms, 100 rollouts {rollouts:.2} ms, policy {policy:.2} ms");
+        }
     }
 }
