@@ -19,9 +19,9 @@ fn config() -> SmbpoConfig {
     config.learner.width = 64;
     config.learner.rate = 1e-3;
     config.model.batch = 64;
-    config.model.ensemble.width = 64;
-    config.model.first_updates = 2000;
-    config.model.refit_updates = 100;
+    config.model.ensemble.width = 48;
+    config.model.first_updates = 1000;
+    config.model.refit_updates = 50;
     config.imagination.rollouts = 50;
     config
 }
@@ -30,35 +30,24 @@ fn build(config: SmbpoConfig, seed: u64) -> Smbpo {
     Smbpo::new(Toy::default().spec(), config, Setup { algo: "smbpo", seed, threads: 1 }).unwrap()
 }
 
-fn last_episodes(memory: &Memory, n: usize) -> f64 {
-    memory.episodes.iter().rev().take(n).map(|r| r.total_reward).sum::<f64>() / n as f64
-}
-
+/// Six seeds earned 31 to 44 and fell 7 to 11 times after the random steps; the best controller we know earns about 54.
 #[test]
-#[ignore = "a measurement, not a check"]
-fn sweep() {
-    let env = |k: &str, d: f64| std::env::var(k).ok().and_then(|v| v.parse().ok()).unwrap_or(d);
-    for seed in 0..env("SEEDS", 4.0) as u64 {
-        let mut config = config();
-        config.updates_per_step = env("UPS", 1.0);
-        config.learner.min_critic = env("MIN", 0.0) > 0.0;
-        config.learner.entropy_per_action = env("ENT", 0.5);
-        config.violation_cost = env("COST", 0.0);
-        config.real_fraction = env("REAL", 0.1);
-        config.imagination.horizon = env("H", 10.0) as u32;
-        let started = std::time::Instant::now();
+fn it_learns_the_toy_and_hardly_falls_once_it_has_a_model() {
+    for seed in [0, 1] {
         let mut memory = Memory::default();
-        let mut run = Run::new(Box::<Toy>::default(), seed, env("STEPS", 6000.0) as u64, &mut memory);
-        build(config, seed).train(&mut run).unwrap();
-        let clock = run.clock();
-        println!("{:?}", run.times());
-        println!("{:?}", memory.metrics.last());
-        println!(
-            "seed {seed}: {} violations, last 10 earn {:.1}, {:.1} s",
-            clock.violations,
-            last_episodes(&memory, 10),
-            started.elapsed().as_secs_f64()
-        );
+        let mut run = Run::new(Box::<Toy>::default(), seed, 7000, &mut memory);
+        build(config(), seed).train(&mut run).unwrap();
+        assert_eq!(run.clock().steps, 7000);
+        let last = memory.episodes.iter().rev().take(10).map(|r| r.total_reward).sum::<f64>() / 10.0;
+        let falls = memory.episodes.iter().filter(|r| r.violation && r.steps > 1000).count();
+        assert!(last > 22.0, "seed {seed}: the last ten episodes earn {last}");
+        assert!(falls <= 22, "seed {seed}: {falls} violations after the random steps");
+        let (_, metrics) = memory.metrics.last().unwrap();
+        // The model knows the toy as well where it has just been as where it has learnt.
+        let fresh = metrics.get("Loss/Loss_model_fresh").unwrap();
+        assert!(fresh < -40.0, "seed {seed}: {fresh}");
+        assert!(metrics.get("Value/violation").unwrap() < -10.0);
+        assert_eq!(metrics.get("Model/imagined_broken"), Some(0.0));
     }
 }
 
@@ -134,7 +123,7 @@ fn stopping_anywhere_even_in_the_middle_of_a_fit_changes_no_byte() {
     assert_eq!(pieces, 1);
     assert!(whole.metrics.len() > 3);
     // A step looks once; the fits look once more every 20 updates, so a few of these stops fall inside them.
-    for patience in [1, 7, 52] {
+    for patience in [4, 37] {
         let (pieces, broken, other) = run_in_pieces(patience, 3);
         assert!(pieces > 3, "{pieces} pieces");
         assert_eq!(whole.episodes, broken.episodes, "patience {patience}");
