@@ -274,8 +274,8 @@ fn toy_task(algo: &str) -> (Vec<String>, u64, f64, usize) {
             let mut keys = policy.map(String::from).to_vec();
             keys.extend(model.map(|k| format!("model.{k}")));
             keys.extend(["random_steps=1000".into(), "imagination.rollouts=50".into()]);
-            // Four seeds earn THRESHOLDS.
-            (set(&keys.iter().map(String::as_str).collect::<Vec<_>>()), 8000, 30.0, 1)
+            // Eight seeds earn 45 to 52 and do not fall.
+            (set(&keys.iter().map(String::as_str).collect::<Vec<_>>()), 8000, 38.0, 1)
         }
         _ => panic!("{algo} needs a line here: every method of the registry must learn the toy"),
     }
