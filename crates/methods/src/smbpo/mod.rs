@@ -280,7 +280,7 @@ impl Smbpo {
         if run.stopped() {
             return Ok(());
         }
-        self.state.log_due |= steps.is_multiple_of(self.config.log_every);
+        self.state.log_due |= steps > self.config.random_steps && steps.is_multiple_of(self.config.log_every);
         let mut metrics = Metrics::default();
         self.improve_policy(run, steps, self.state.log_due.then_some(&mut metrics))?;
         // With less than one update per step, a row waits for the next update: every row has all columns.
