@@ -15,6 +15,21 @@ pub struct Replay {
     next: usize,
 }
 
+/// One transition, where it lies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Transition<'a> {
+    /// `s`.
+    pub state: &'a [f32],
+    /// `a`.
+    pub action: &'a [f32],
+    /// `r`.
+    pub reward: f32,
+    /// Whether the episode ended here in a violation.
+    pub violation: bool,
+    /// `s'`.
+    pub next_state: &'a [f32],
+}
+
 /// A minibatch, split into the matrices that networks take. Buffers are reused from batch to batch.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
@@ -42,6 +57,14 @@ impl Replay {
     fn stride(&self) -> usize {
         2 * self.obs + self.action + 2
     }
+    /// Lengths of an observation and of an action.
+    pub fn sizes(&self) -> (usize, usize) {
+        (self.obs, self.action)
+    }
+    /// The most transitions it can hold.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
     /// Transitions held.
     pub fn len(&self) -> usize {
         self.rows.len() / self.stride()
@@ -49,6 +72,15 @@ impl Replay {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
+    }
+
+    /// The transition in place `index`: of all that were ever pushed, the `k`-th lies in place `k` modulo the capacity until
+    /// it is overwritten.
+    pub fn get(&self, index: usize) -> Transition<'_> {
+        let row = &self.rows[index * self.stride()..][..self.stride()];
+        let (state, rest) = row.split_at(self.obs);
+        let (action, rest) = rest.split_at(self.action);
+        Transition { state, action, reward: rest[0], violation: rest[1] != 0.0, next_state: &rest[2..] }
     }
 
     /// Adds a transition, over the oldest when full.
@@ -75,6 +107,31 @@ impl Replay {
         for i in 0..n {
             let index = rng.below(self.len());
             batch.set(i, &self.rows[index * self.stride()..][..self.stride()], self.obs, self.action);
+        }
+    }
+
+    /// Draws `n` transitions with replacement into `batch`: the first `from_first` of them out of `first`, the others out of
+    /// `second`; without a number, uniformly out of both together.
+    pub fn sample_two(
+        [first, second]: [&Replay; 2],
+        from_first: Option<usize>,
+        n: usize,
+        rng: &mut Rng,
+        batch: &mut Batch,
+    ) {
+        let (obs, action, stride) = (first.obs, first.action, first.stride());
+        assert_eq!(stride, second.stride(), "two rings of different robots");
+        batch.begin(n, obs, action);
+        for i in 0..n {
+            let (ring, index) = match from_first {
+                Some(count) if i < count => (first, rng.below(first.len())),
+                Some(_) => (second, rng.below(second.len())),
+                None => match rng.below(first.len() + second.len()) {
+                    index if index < first.len() => (first, index),
+                    index => (second, index - first.len()),
+                },
+            };
+            batch.set(i, &ring.rows[index * stride..][..stride], obs, action);
         }
     }
 
@@ -133,6 +190,16 @@ mod tests {
     fn the_ring_overwrites_the_oldest_and_keeps_rows_together() {
         let replay = filled(7, 4);
         assert_eq!(replay.len(), 4);
+        // Of 0 to 6 the last four are left; the sixth pushed, 5, lies in place 5 mod 4.
+        let fifth = Transition {
+            state: &[5.0, -5.0],
+            action: &[2.5],
+            reward: 50.0,
+            violation: false,
+            next_state: &[6.0, -6.0],
+        };
+        assert_eq!(replay.get(1), fifth);
+        assert!(replay.get(2).violation);
         let mut batch = Batch::default();
         replay.sample(200, &mut Rng::stream(0, "r"), &mut batch);
         let mut seen = [0; 7];
@@ -146,6 +213,21 @@ mod tests {
         }
         assert_eq!(seen[..3], [0, 0, 0]);
         assert!(seen[3..].iter().all(|n| (30..70).contains(n)), "{seen:?}");
+    }
+
+    #[test]
+    fn two_rings_are_drawn_from_as_asked() {
+        let (first, mut second) = (filled(5, 5), Replay::new(2, 1, 20));
+        for i in 0..15 {
+            second.push(&[100.0 + i as f32, 0.0], &[0.0], 0.0, false, &[0.0; 2]);
+        }
+        let (mut batch, mut rng) = (Batch::default(), Rng::stream(0, "two"));
+        Replay::sample_two([&first, &second], Some(30), 100, &mut rng, &mut batch);
+        assert!((0..100).all(|i| (batch.state[2 * i] < 100.0) == (i < 30)));
+        // A quarter of all rows are in the first.
+        Replay::sample_two([&first, &second], None, 4000, &mut rng, &mut batch);
+        let from_first = (0..4000).filter(|i| batch.state[2 * i] < 100.0).count();
+        assert!((850..1150).contains(&from_first), "{from_first}");
     }
 
     #[test]

@@ -66,6 +66,21 @@ impl Default for SoftActorCriticConfig {
 }
 
 impl SoftActorCriticConfig {
+    /// Says what is wrong with a setting; `prefix` is the name of the table they stand in.
+    pub fn check(&self, prefix: &str) -> Result<()> {
+        let need = |key: &str, fine: bool, needed: &str| match fine {
+            true => Ok(()),
+            false => Err(Error::other(format!("{prefix}.{key} must be {needed}"))),
+        };
+        need("width", (1..=1 << 14).contains(&self.width), "between 1 and 16384")?;
+        need("layers", (1..=64).contains(&self.layers), "between 1 and 64")?;
+        need("rate", self.rate > 0.0 && self.rate < 1.0, "between 0 and 1")?;
+        need("gamma", (0.0..1.0).contains(&self.gamma), "at least 0 and below 1")?;
+        need("tau", self.tau > 0.0 && self.tau <= 1.0, "above 0 and at most 1")?;
+        need("alpha", self.alpha > 0.0 && self.alpha.is_finite(), "above 0")?;
+        need("actor_every", self.actor_every > 0, "at least 1")
+    }
+
     fn sizes(&self, inputs: usize, outputs: usize) -> Vec<usize> {
         let mut sizes = vec![inputs];
         sizes.extend(std::iter::repeat_n(self.width, self.layers));
@@ -91,6 +106,13 @@ pub enum ViolationValue {
     Terminal,
     /// This value, whatever its reward: SMBPO's −C/(1−γ).
     Fixed(f32),
+}
+
+/// SMBPO's C (Thomas et al. 2021, section 4): (r_max − r_min)/γ^H − r_max. With a violation worth −C/(1−γ), a state from
+/// which a violation cannot be avoided any more, but comes within H steps only, is worth less than any safe one, which earns
+/// r_min/(1−γ) at least: r_max·(1 − γ^H)/(1−γ) − γ^H·C/(1−γ) = r_min/(1−γ).
+pub fn violation_cost([least, greatest]: [f64; 2], gamma: f64, horizon: u32) -> f64 {
+    (greatest - least) / gamma.powi(horizon as i32) - greatest
 }
 
 /// Actor, twin critics with targets, temperature, and their optimisers.
@@ -502,6 +524,16 @@ fn step_in_parts<'a>(
 mod tests {
     use super::*;
     use crate::replay::Replay;
+
+    #[test]
+    fn the_cost_of_a_violation_by_hand() {
+        // r in [−1.95, 1.79]: C = 3.74/0.99¹⁰ − 1.79 = 3.74/0.904382 − 1.79 = 2.34542; r in [−4, 14]: 18/0.904382 − 14.
+        assert!((violation_cost([-1.95, 1.79], 0.99, 10) - 2.345_42).abs() < 1e-5);
+        assert!((violation_cost([-4.0, 14.0], 0.99, 10) - 5.903_09).abs() < 1e-4);
+        // γ = 1/2, H = 2, r in [−1, 3]: C = 4/(1/4) − 3 = 13. Two steps of the best reward and then the violation are worth
+        // 3 + 3/2 − 13/(1/2)/4 = −2, exactly what a step of −1 for ever is worth.
+        assert_eq!(violation_cost([-1.0, 3.0], 0.5, 2), 13.0);
+    }
 
     const OBS: usize = 3;
     const ACTION: usize = 2;

@@ -6,12 +6,13 @@ use std::path::Path;
 fn every_path_in_the_documents_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut seen = 0;
-    for document in
-        ["ARCHITECTURE.md", "README.md", "docs/run-directory.md", "docs/setup.md"].map(String::from).into_iter().chain(
-            std::fs::read_dir(root.join("docs/decisions"))
-                .unwrap()
-                .map(|entry| format!("docs/decisions/{}", entry.unwrap().file_name().to_string_lossy())),
-        )
+    for document in ["ARCHITECTURE.md", "README.md", "docs/run-directory.md", "docs/setup.md"]
+        .map(String::from)
+        .into_iter()
+        .chain(["docs/decisions", "docs/methods"].into_iter().flat_map(|folder| {
+            let pages = std::fs::read_dir(root.join(folder)).unwrap();
+            pages.map(move |page| format!("{folder}/{}", page.unwrap().file_name().to_string_lossy()))
+        }))
     {
         let text = std::fs::read_to_string(root.join(&document)).unwrap();
         // Whatever stands between backticks or in a link and begins like a tracked folder is a path.

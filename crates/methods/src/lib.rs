@@ -3,6 +3,7 @@
 //! To add a method: one file (or folder) like [`sac`], its `pub mod` line and one line of [`METHODS`].
 
 pub mod sac;
+pub mod smbpo;
 pub mod sskp;
 
 use blocks::checkpoint::{Loader, Saver};
@@ -52,6 +53,13 @@ pub const METHODS: &[Entry] = &[
         defaults: |_| settings(&sac::SacConfig::safe()),
         build: |spec, text, setup| Ok(Box::new(sac::Sac::new(spec, parse(text)?, setup)?)),
     },
+    Entry {
+        name: "smbpo",
+        about: "SMBPO: safe SAC on short imagined rollouts of a learnt ensemble, checked by the robot's own constraint",
+        demos: false,
+        defaults: |spec| settings(&smbpo::SmbpoConfig::of(spec)),
+        build: |spec, text, setup| Ok(Box::new(smbpo::Smbpo::new(spec, parse(text)?, setup)?)),
+    },
 ];
 
 /// The method called `name`.
@@ -68,6 +76,11 @@ fn settings(config: &impl serde::Serialize) -> String {
 
 fn parse<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
     toml::from_str(text).map_err(|e| Error::other(format!("settings: {}", e.message())))
+}
+
+/// One clear sentence about a setting out of its range.
+fn need(algo: &str, key: &str, fine: bool, needed: &str) -> Result<()> {
+    if fine { Ok(()) } else { Err(Error::other(format!("{algo}.{key} must be {needed}"))) }
 }
 
 /// Hears how far a stage of pre-training has come: its name, steps done, steps in all. An error stops it.

@@ -10,7 +10,7 @@ use blocks::record::Metrics;
 use blocks::replay::{Batch, Replay};
 use blocks::rng::{Rng, RngState};
 use blocks::run::Run;
-use blocks::soft_actor_critic::{SoftActorCritic, SoftActorCriticConfig, ViolationValue};
+use blocks::soft_actor_critic::{SoftActorCritic, SoftActorCriticConfig, ViolationValue, violation_cost};
 use serde::{Deserialize, Serialize};
 
 use crate::{Actor, Method, Setup};
@@ -75,23 +75,13 @@ impl SacConfig {
     }
 
     fn check(&self, algo: &str) -> Result<()> {
-        let learner = &self.learner;
-        let need = |key: &str, fine: bool, needed: &str| match fine {
-            true => Ok(()),
-            false => Err(blocks::Error::other(format!("{algo}.{key} must be {needed}"))),
-        };
+        let need = |key: &str, fine: bool, needed: &str| crate::need(algo, key, fine, needed);
         need("updates_per_step", (0.0..=100.0).contains(&self.updates_per_step), "between 0 and 100")?;
         need("batch", (1..=1 << 20).contains(&self.batch), "between 1 and 1048576")?;
         need("replay", (1..=1 << 31).contains(&self.replay), "between 1 and 2147483648")?;
         need("log_every", self.log_every > 0, "at least 1")?;
         need("violation.cost", self.violation.cost >= 0.0, "0 or more")?;
-        need("learner.width", (1..=1 << 14).contains(&learner.width), "between 1 and 16384")?;
-        need("learner.layers", (1..=64).contains(&learner.layers), "between 1 and 64")?;
-        need("learner.rate", learner.rate > 0.0 && learner.rate < 1.0, "between 0 and 1")?;
-        need("learner.gamma", (0.0..1.0).contains(&learner.gamma), "at least 0 and below 1")?;
-        need("learner.tau", learner.tau > 0.0 && learner.tau <= 1.0, "above 0 and at most 1")?;
-        need("learner.alpha", learner.alpha > 0.0 && learner.alpha.is_finite(), "above 0")?;
-        need("learner.actor_every", learner.actor_every > 0, "at least 1")
+        self.learner.check(&format!("{algo}.learner"))
     }
 }
 
@@ -147,7 +137,7 @@ impl Sac {
             return ViolationValue::Terminal;
         }
         let gamma = self.config.learner.gamma;
-        let cost = if cost > 0.0 { cost } else { smbpo_cost(self.reward_range, gamma, horizon) };
+        let cost = if cost > 0.0 { cost } else { violation_cost(self.reward_range, gamma, horizon) };
         ViolationValue::Fixed((-cost / (1.0 - gamma)) as f32)
     }
 
@@ -161,11 +151,6 @@ impl Sac {
         let mut log_prob = [0.0];
         gaussian::squashed_sample(head, &self.noise, self.noise.len(), &mut self.action, &mut log_prob);
     }
-}
-
-/// SMBPO's C: with it, any policy that avoids a violation for H steps and then earns the least reward is better.
-fn smbpo_cost([least, greatest]: [f64; 2], gamma: f64, horizon: u32) -> f64 {
-    (greatest - least) / gamma.powi(horizon as i32) - greatest
 }
 
 impl Method for Sac {
@@ -194,7 +179,8 @@ impl Method for Sac {
                     self.learner.update(&self.batch, value, &mut self.learn_rng, last.then_some(&mut metrics))?;
                 }
                 run.add_time("learning", learning);
-                if log {
+                // The first row names the columns, so there is none before there is anything to say.
+                if log && (!metrics.0.is_empty() || self.config.updates_per_step == 0.0) {
                     run.record(&metrics)?;
                 }
                 run.checkpoint(|to| self.save(to))?;
@@ -204,13 +190,7 @@ impl Method for Sac {
     }
 
     fn actor(&self) -> Box<dyn Actor> {
-        let net = self.learner.actor().clone();
-        Box::new(SacActor {
-            noise: vec![0.0; net.outputs() / 2],
-            net,
-            tape: Tape::default(),
-            rng: self.act_rng.clone(),
-        })
+        Box::new(SacActor::new(self.learner.actor(), &self.act_rng))
     }
 
     fn load_policy(&mut self, from: &Loader) -> Result<()> {
@@ -235,11 +215,19 @@ impl Method for Sac {
     }
 }
 
-struct SacActor {
+/// A policy whose head is a Gaussian squashed by tanh.
+pub(crate) struct SacActor {
     net: Mlp,
     tape: Tape,
     noise: Vec<f32>,
     rng: Rng,
+}
+
+impl SacActor {
+    /// A copy of the policy and of the stream it draws from.
+    pub(crate) fn new(net: &Mlp, rng: &Rng) -> Self {
+        Self { noise: vec![0.0; net.outputs() / 2], net: net.clone(), tape: Tape::default(), rng: rng.clone() }
+    }
 }
 
 impl Actor for SacActor {
@@ -256,11 +244,21 @@ impl Actor for SacActor {
 
 #[cfg(test)]
 mod tests {
+    use blocks::env::Env as _;
+    use blocks::record::Memory;
+    use blocks::toy::Toy;
+
     use super::*;
 
     #[test]
-    fn the_value_of_a_violation_by_hand() {
-        // r in [−1.95, 1.79]: C = 3.74/0.99¹⁰ − 1.79 = 2.3454
-        assert!((smbpo_cost([-1.95, 1.79], 0.99, 10) - 2.3454).abs() < 1e-3);
+    fn every_row_of_metrics_has_the_losses() {
+        let mut config = SacConfig { random_steps: 50, log_every: 50, batch: 8, ..SacConfig::default() };
+        config.learner.width = 8;
+        let setup = Setup { algo: "sac", seed: 0, threads: 1 };
+        let mut memory = Memory::default();
+        let mut run = Run::new(Box::<Toy>::default(), 0, 150, &mut memory);
+        Sac::new(Toy::default().spec(), config, setup).unwrap().train(&mut run).unwrap();
+        assert_eq!(memory.metrics.iter().map(|(at, _)| at.steps).collect::<Vec<_>>(), [100, 150]);
+        assert!(memory.metrics.iter().all(|(_, m)| m.get("Loss/Loss_pi").is_some()));
     }
 }

@@ -58,6 +58,25 @@ impl Default for EnsembleConfig {
     }
 }
 
+impl EnsembleConfig {
+    /// Says what is wrong with a setting; `prefix` is the name of the table they stand in.
+    pub fn check(&self, prefix: &str) -> Result<()> {
+        let need = |key: &str, fine: bool, needed: &str| match fine {
+            true => Ok(()),
+            false => Err(Error::other(format!("{prefix}.{key} must be {needed}"))),
+        };
+        need("members", (1..=1000).contains(&self.members), "between 1 and 1000")?;
+        need("width", (1..=1 << 14).contains(&self.width), "between 1 and 16384")?;
+        need("trunk_layers", (1..=64).contains(&self.trunk_layers), "between 1 and 64")?;
+        need("head_layers", self.head_layers <= 64, "at most 64")?;
+        need("rate", self.rate > 0.0 && self.rate < 1.0, "between 0 and 1")?;
+        need("max_log_var", self.max_log_var.is_finite(), "a number")?;
+        let apart = self.min_log_var.is_finite() && self.min_log_var < self.max_log_var;
+        need("min_log_var", apart, "below max_log_var")?;
+        need("bound_weight", self.bound_weight >= 0.0 && self.bound_weight.is_finite(), "0 or more")
+    }
+}
+
 /// Where a layer's weights `[inputs, outputs]` and biases lie within a member's parameters.
 #[derive(Clone, Copy, Debug)]
 struct Layer {
@@ -163,6 +182,11 @@ impl Ensemble {
         self.outputs
     }
 
+    /// Updates done.
+    pub fn updates(&self) -> u64 {
+        self.adam.steps()
+    }
+
     /// Parameters of one member.
     fn size(&self) -> usize {
         (self.params.len() - 2 * self.outputs) / self.config.members
@@ -227,6 +251,14 @@ impl Ensemble {
         for ((z, m), lv) in out.iter_mut().zip(mean).zip(log_var) {
             *z = m + (0.5 * lv).exp() * *z;
         }
+    }
+
+    /// One member's loss on rows it need not have learnt from, without the pull on the bounds.
+    pub fn loss(&self, member: usize, x: &[f32], y: &[f32], rows: usize, tape: &mut EnsembleTape) -> f64 {
+        assert_eq!(y.len(), rows * self.outputs);
+        let (mean, log_var) = self.predict(member, x, rows, tape);
+        let terms = y.iter().zip(mean).zip(log_var).map(|((y, m), lv)| f64::from((y - m).powi(2) * (-lv).exp() + lv));
+        terms.sum::<f64>() / rows as f64
     }
 
     /// One Adam step. `x[members, rows, inputs]` and `y[members, rows, outputs]` hold each member's own minibatch. Gives
@@ -464,6 +496,9 @@ mod tests {
         // = ½·[1.054595 + 1.189964] + 0.11 = 1.232280.
         let loss = ensemble.gradient(&[7.0, -3.0], &[1.5, 0.0], 1);
         assert!((loss - 1.232_280).abs() < 2e-6, "{loss}");
+        // One member alone, and no pull: e^−0.686761 + 0.686761.
+        let loss = ensemble.loss(1, &[7.0], &[0.0], 1, &mut tape);
+        assert!((loss - 1.189_964).abs() < 2e-6, "{loss}");
     }
 
     #[test]
