@@ -4,6 +4,7 @@
 pub mod config;
 pub mod data;
 pub mod files;
+pub mod find;
 pub mod replay;
 pub mod rollout;
 pub mod run_dir;
