@@ -8,4 +8,5 @@ pub mod find;
 pub mod replay;
 pub mod rollout;
 pub mod run_dir;
+pub mod skills;
 pub mod train;

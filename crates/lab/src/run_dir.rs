@@ -315,7 +315,7 @@ impl Recorder for RunDir {
 }
 
 /// A progress bar on a terminal; elsewhere a plain line now and then.
-struct Display {
+pub(crate) struct Display {
     bar: Option<ProgressBar>,
     /// The stage of pre-training that is under way, and its bar.
     stage: Option<(&'static str, Option<ProgressBar>)>,
@@ -331,7 +331,7 @@ const PLAIN: Duration = Duration::from_secs(30);
 const REDRAW: Duration = Duration::from_millis(200);
 
 impl Display {
-    fn new(budget: u64, quiet: bool) -> Self {
+    pub(crate) fn new(budget: u64, quiet: bool) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let bar = (terminal && !quiet).then(|| {
             let bar = ProgressBar::new(budget);
@@ -342,7 +342,8 @@ impl Display {
         Self { plain: !terminal && !quiet, bar, stage: None, budget, last: Instant::now(), last_steps: None }
     }
 
-    fn stage(&mut self, stage: &'static str, done: u64, total: u64) {
+    /// A stage of pre-training.
+    pub(crate) fn stage(&mut self, stage: &'static str, done: u64, total: u64) {
         if self.stage.as_ref().is_none_or(|(name, _)| *name != stage) {
             self.end_stage();
             let bar = self.bar.is_some().then(|| {
@@ -403,7 +404,8 @@ impl Display {
         self.last_steps = Some(at.steps);
     }
 
-    fn finish(&mut self) {
+    /// Leaves nothing on the screen.
+    pub(crate) fn finish(&mut self) {
         self.end_stage();
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();

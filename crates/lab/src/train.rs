@@ -16,7 +16,7 @@ use methods::{Actor, Method, Setup};
 use robots::Options;
 use serde::Serialize;
 
-use crate::config::Config;
+use crate::config::{Config, RunConfig};
 use crate::files::write_whole;
 use crate::run_dir::RunDir;
 use crate::{data, find};
@@ -62,7 +62,7 @@ pub struct Session {
     pub cache: Option<PathBuf>,
 }
 
-fn build(config: &Config, cache: Option<&Path>) -> Result<(Box<dyn Env>, Box<dyn Method>)> {
+pub(crate) fn build(config: &Config, cache: Option<&Path>) -> Result<(Box<dyn Env>, Box<dyn Method>)> {
     let env = robots::make(&config.run.env, Options { contact_costs: config.run.contact_costs })?;
     let entry = methods::find(&config.run.algo)?;
     let mut setup = Setup::new(entry.name, config.run.seed, config.run.threads);
@@ -75,8 +75,8 @@ fn build(config: &Config, cache: Option<&Path>) -> Result<(Box<dyn Env>, Box<dyn
 
 /// Says what is wrong with a configuration that resolved but cannot be built. Demonstrations are not looked for.
 pub fn check(config: &Config) -> Result<()> {
-    let (env, _) = build(config, None)?;
-    refuse_files(config).map(|()| drop(env))
+    build(config, None)?;
+    refuse_files(config)
 }
 
 /// A run that is ready to start: nothing has been written, and nothing that can be known to be wrong is wrong.
@@ -151,15 +151,30 @@ fn refuse_files(config: &Config) -> Result<()> {
     Ok(())
 }
 
-/// The demonstrations of a method that begins with some, read and judged; where they were found, and their hash, go into the
-/// configuration. A hash that stands there already must be theirs.
+/// The demonstrations of a method that begins with some, read and judged; their hash goes into the configuration. A hash that
+/// stands there already must be theirs.
 fn lessons(config: &mut Config, spec: &Spec, method: &dyn Method) -> Result<Option<Demonstrations>> {
     refuse_files(config)?;
     let run = &mut config.run;
     if !methods::find(&run.algo)?.demos {
         return Ok(None);
     }
+    let demos = demonstrations(run, spec)?;
+    if !run.skills.is_empty() {
+        let sha256 = data::fingerprint(Path::new(&run.skills))?;
+        settle(&mut run.skills_sha256, sha256, &format!("the skill model {}", run.skills))?;
+    }
+    method.accepts(&demos).map_err(|e| Error::other(format!("{}: {e}", run.demos)))?;
+    Ok(Some(demos))
+}
+
+/// Reads the demonstrations of a run, and refuses those of another robot.
+pub(crate) fn demonstrations(run: &mut RunConfig, spec: &Spec) -> Result<Demonstrations> {
     let path = find::demonstrations(&run.demos)?;
+    // A path must be found again from another folder; a shipped set has the same name everywhere.
+    if Path::new(&run.demos).exists() {
+        run.demos = absolute(&path)?;
+    }
     let demos = data::open(&path)?;
     let sizes = (demos.obs_dim, demos.action_dim);
     if sizes != (spec.obs_dim, spec.action_dim) || !(demos.env.is_empty() || demos.env == spec.name) {
@@ -169,17 +184,8 @@ fn lessons(config: &mut Config, spec: &Spec, method: &dyn Method) -> Result<Opti
             run.demos, sizes.0, sizes.1, spec.name, spec.obs_dim, spec.action_dim
         )));
     }
-    settle(&mut run.demos_sha256, demos.sha256(), &format!("the demonstrations {}", run.demos))?;
-    if !run.skills.is_empty() {
-        let sha256 = data::fingerprint(Path::new(&run.skills))?;
-        settle(&mut run.skills_sha256, sha256, &format!("the skill model {}", run.skills))?;
-    }
-    method.accepts(&demos).map_err(|e| Error::other(format!("{}: {e}", run.demos)))?;
-    // A path must be found again from another folder; a shipped set has the same name everywhere.
-    if Path::new(&run.demos).exists() {
-        run.demos = absolute(&path)?;
-    }
-    Ok(Some(demos))
+    settle(&mut run.demos_sha256, demos.sha256(), &format!("the set {}", run.demos))?;
+    Ok(demos)
 }
 
 /// Notes a hash, or compares it with the one noted before.
