@@ -21,7 +21,7 @@ pub fn demos(env: &str) -> PathBuf {
     });
     let folder = root.join(env).join("random-v0");
     if !folder.exists() {
-        let demos = if env == "toy" { blocks::toy::demonstrations(12) } else { random_episodes(env) };
+        let demos = if env == "toy" { blocks::toy::demonstrations(60) } else { random_episodes(env) };
         assert!(demos.violations() > 1, "{env}: {} episodes fell", demos.violations());
         write_minari(root, &format!("{env}/random-v0"), &demos, &[], &About::default()).unwrap();
     }
