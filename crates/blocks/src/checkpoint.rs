@@ -4,10 +4,11 @@
 //! [`newest`] refuses a damaged or foreign one by name and takes the one before it.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use safetensors::tensor::{Dtype, SafeTensors, View};
 use serde::de::DeserializeOwned;
@@ -50,7 +51,7 @@ impl View for &Array<'_> {
     }
 }
 
-fn bytes_of(values: &[f32]) -> &[u8] {
+pub(crate) fn bytes_of(values: &[f32]) -> &[u8] {
     // SAFETY: f32 has no padding and any alignment is fine for bytes; the length is exact.
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), std::mem::size_of_val(values)) }
 }
@@ -94,7 +95,11 @@ pub struct Manifest {
 }
 
 fn hash(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
+    hex(&Sha256::digest(bytes))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 fn write_file(path: &Path, bytes: &[u8]) -> Result<String> {
@@ -160,6 +165,54 @@ fn write_into(partial: &Path, run: &str, steps: u64, saver: &Saver, wanted: fn(&
     Ok(())
 }
 
+/// The one key of a single file's header: safetensors writes several in random order.
+const HEADER: &str = "sskp";
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    format: u32,
+    version: String,
+    sha256: String,
+    values: BTreeMap<String, serde_json::Value>,
+}
+
+/// SHA-256 of names, sizes, numbers and small values.
+fn digest<'t>(
+    tensors: impl Iterator<Item = (&'t str, &'t [usize], &'t [u8])>,
+    values: &BTreeMap<String, serde_json::Value>,
+) -> String {
+    let mut hash = Sha256::new();
+    for (name, shape, bytes) in tensors {
+        hash.update(format!("{name} {shape:?}\n"));
+        hash.update(bytes);
+    }
+    hash.update(serde_json::to_vec(values).expect("plain data"));
+    hex(&hash.finalize())
+}
+
+/// Writes everything collected to one safetensors file, which appears whole or not at all. The same content gives the same
+/// bytes.
+pub fn write_single(path: &Path, saver: &Saver) -> Result<()> {
+    let fail = |e| Error::io(path, e);
+    let tensors = saver.tensors.iter().map(|(name, a)| (name.as_str(), &a.shape[..], &a.bytes[..]));
+    let sha256 = digest(tensors, &saver.values);
+    let values = saver.values.clone();
+    let header = Header { format: FORMAT, version: env!("CARGO_PKG_VERSION").into(), sha256, values };
+    let header = HashMap::from([(HEADER.into(), serde_json::to_string(&header).expect("plain data"))]);
+    let bytes = safetensors::serialize(saver.tensors.iter(), Some(header))
+        .map_err(|e| Error::other(format!("{}: {e}", path.display())))?;
+    // Two processes, or two threads of one, may write the same file at once.
+    static WRITTEN: AtomicU64 = AtomicU64::new(0);
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+    let partial = path.with_file_name(format!(".{name}.{}-{number}.partial", std::process::id()));
+    let written = write_file(&partial, &bytes).and_then(|_| fs::rename(&partial, path).map_err(fail));
+    if written.is_err() {
+        let _ = fs::remove_file(&partial);
+    }
+    written
+}
+
 /// The checkpoint folders in `folder`, oldest first.
 pub fn list(folder: &Path) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = fs::read_dir(folder)
@@ -212,6 +265,32 @@ impl Loader {
             }
         }
         Ok(loader)
+    }
+
+    /// Reads and checks a file of [`write_single`].
+    pub fn open_single(path: &Path) -> Result<Self> {
+        let bad = |why: String| Error::Checkpoint { path: path.into(), why };
+        let bytes = fs::read(path).map_err(|e| bad(format!("it cannot be read: {e}")))?;
+        let damaged = |e: &dyn std::fmt::Display| bad(format!("it is damaged ({e})"));
+        let (_, metadata) = SafeTensors::read_metadata(&bytes).map_err(|e| damaged(&e))?;
+        let header = metadata.metadata().as_ref().and_then(|m| m.get(HEADER));
+        let header = header.ok_or_else(|| bad("it was not written by this program".into()))?;
+        let header: Header = serde_json::from_str(header).map_err(|e| damaged(&e))?;
+        if header.format != FORMAT {
+            return Err(bad(format!("it has format {}, and this program reads format {FORMAT}", header.format)));
+        }
+        let views = SafeTensors::deserialize(&bytes).map_err(|e| damaged(&e))?;
+        let tensors: BTreeMap<_, _> = views
+            .iter()
+            .map(|(name, view)| (name.to_string(), (view.dtype(), view.shape().to_vec(), view.data().to_vec())))
+            .collect();
+        let content = tensors.iter().map(|(name, (_, shape, bytes))| (name.as_str(), &shape[..], &bytes[..]));
+        if digest(content, &header.values) != header.sha256 {
+            return Err(bad("it is damaged: its hash differs from the one it names".into()));
+        }
+        let Header { format, version, values, .. } = header;
+        let manifest = Manifest { format, version, run: String::new(), steps: 0, files: BTreeMap::new() };
+        Ok(Loader { path: path.into(), manifest, tensors, values })
     }
 
     fn missing(&self, name: &str) -> Error {
@@ -286,6 +365,34 @@ mod tests {
         assert!(loader.f64s("simulator/state").unwrap()[1].is_nan());
         assert_eq!(loader.json::<u64>("count").unwrap(), 17);
         assert!(loader.f32s("weights/other").is_err());
+    }
+
+    #[test]
+    fn a_single_file_reads_back_repeats_its_bytes_and_notices_every_changed_byte() {
+        let dir = tempfile::tempdir().unwrap();
+        let values = [1.0f32, -2.5, 1e-40, f32::INFINITY];
+        let (a, b) = (dir.path().join("a.safetensors"), dir.path().join("b.safetensors"));
+        for path in [&a, &b] {
+            write_single(path, &saver(&values)).unwrap();
+        }
+        let bytes = fs::read(&a).unwrap();
+        assert_eq!(bytes, fs::read(&b).unwrap());
+        let loader = Loader::open_single(&a).unwrap();
+        assert_eq!(loader.f32s("weights/w").unwrap(), values);
+        assert_eq!(loader.json::<u64>("count").unwrap(), 17);
+        for at in (0..bytes.len()).step_by(7) {
+            let mut broken = bytes.clone();
+            broken[at] ^= 0x10;
+            fs::write(&b, &broken).unwrap();
+            // A byte of the version's text or of a space changes nothing that is read.
+            if let Ok(loader) = Loader::open_single(&b) {
+                assert_eq!(loader.f32s("weights/w").unwrap(), values, "byte {at}");
+                assert_eq!(loader.json::<u64>("count").unwrap(), 17, "byte {at}");
+            }
+        }
+        fs::write(&b, &bytes[..bytes.len() - 1]).unwrap();
+        assert!(Loader::open_single(&b).is_err());
+        assert!(write_single(&dir.path().join("no/a.safetensors"), &saver(&values)).is_err());
     }
 
     #[test]

@@ -2,6 +2,9 @@
 //!
 //! All numbers are `f32` in flat arrays, so that a set of 1e5 steps is a few allocations. Files are `lab`'s business.
 
+use sha2::{Digest, Sha256};
+
+use crate::checkpoint::{bytes_of, hex};
 use crate::env::End;
 use crate::{Error, Result};
 
@@ -144,6 +147,22 @@ impl Demonstrations {
         self.trajectories.iter().filter(|t| t.violates()).count()
     }
 
+    /// SHA-256 of the content: sizes, numbers and endings, in whatever file they were. The robot's name is left out, for the
+    /// same numbers teach the same.
+    pub fn sha256(&self) -> String {
+        let mut hash = Sha256::new();
+        hash.update((self.obs_dim as u64).to_le_bytes());
+        hash.update((self.action_dim as u64).to_le_bytes());
+        for trajectory in &self.trajectories {
+            hash.update((trajectory.steps() as u64).to_le_bytes());
+            for numbers in [&trajectory.observations, &trajectory.actions, &trajectory.rewards, &trajectory.costs] {
+                hash.update(bytes_of(numbers));
+            }
+            hash.update(trajectory.end.name());
+        }
+        hex(&hash.finalize())
+    }
+
     /// s_t of an episode; t may be T.
     pub fn state(&self, episode: usize, t: usize) -> &[f32] {
         &self.trajectories[episode].observations[t * self.obs_dim..][..self.obs_dim]
@@ -273,6 +292,18 @@ mod tests {
         // At most H positives per violating episode, fewer when the episode is shorter than H.
         assert_eq!(demos.states_with_violation_ahead(10).filter(|(_, v)| *v).count(), 4);
         assert_eq!(demos.states_with_violation_ahead(1).filter(|(_, v)| *v).count(), 1);
+    }
+
+    #[test]
+    fn the_hash_is_of_the_numbers_and_nothing_else() {
+        let (a, mut b) = (three(), three());
+        b.env = "another name".into();
+        assert_eq!(a.sha256(), b.sha256());
+        b.trajectories[1].rewards[0] += 1e-6;
+        assert_ne!(a.sha256(), b.sha256());
+        let mut cut = three();
+        cut.trajectories[2].end = Ending::Cut;
+        assert_ne!(a.sha256(), cut.sha256());
     }
 
     #[test]

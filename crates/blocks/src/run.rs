@@ -263,8 +263,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Writes a checkpoint at once: the last of a run.
-    pub fn last_checkpoint<'s>(&mut self, save: impl FnOnce(&mut Saver<'s>)) -> Result<()> {
+    /// Writes a checkpoint at once: the first after pre-training, and the last of a run.
+    pub fn checkpoint_now<'s>(&mut self, save: impl FnOnce(&mut Saver<'s>)) -> Result<()> {
         self.write_checkpoint(save, true)
     }
 

@@ -16,6 +16,7 @@
 //! Violation: |y| > 1, off the bridge. The wind grows with speed, so speed must be paid for with steering: full throttle
 //! with no steering falls, full throttle with steering against the wind does not.
 
+use crate::demos::{Demonstrations, Trajectory};
 use crate::env::{End, Env, Geom, Pose, Shape, Spec, Step};
 use crate::rng::Rng;
 
@@ -130,6 +131,40 @@ impl Env for Toy {
         let fallen = if self.violates(&self.obs) { -0.4 } else { 0.0 };
         out.push(Pose { pos: [self.x as f32, self.y as f32, 0.12 + fallen], quat });
     }
+}
+
+/// Demonstrations of middling quality: a careful driver at half throttle whose steering shakes, and so much in every third
+/// episode that some end off the bridge.
+pub fn demonstrations(episodes: usize) -> Demonstrations {
+    let mut rng = Rng::stream(0, "demonstrator");
+    let mut toy = Toy::default();
+    let mut demos = Demonstrations::new("toy", 5, 2);
+    for episode in 0..episodes {
+        toy.reset(&mut rng);
+        // Every third episode shakes so much that it falls sooner or later.
+        let shake = if episode % 3 == 0 { 1.2 } else { 0.2 };
+        let (mut observations, mut actions, mut rewards, mut costs) = (vec![], vec![], vec![], vec![]);
+        observations.extend(toy.obs().iter().map(|x| *x as f32));
+        let mut wind = 0.0;
+        let end = loop {
+            let o = toy.obs();
+            // Shaking that lasts for several steps throws further than noise that cancels itself.
+            wind = 0.8 * wind + shake * 0.6 * rng.normal();
+            let steer = -0.25 * o[2] * o[3] - 1.5 * o[0] - o[1] + wind;
+            let throttle = 0.5 + 0.2 * rng.normal();
+            let action = [throttle, steer].map(|a| (a as f32).clamp(-1.0, 1.0));
+            let step = toy.step(&action);
+            observations.extend(toy.obs().iter().map(|x| *x as f32));
+            actions.extend(action);
+            rewards.push(step.reward as f32);
+            costs.push(step.cost as f32);
+            if let Some(end) = step.end {
+                break end.into();
+            }
+        };
+        demos.push(Trajectory { observations, actions, rewards, costs, end }).expect("whole and finite");
+    }
+    demos
 }
 
 #[cfg(test)]

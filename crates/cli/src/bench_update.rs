@@ -48,7 +48,7 @@ impl Args {
         let config = SacConfig { random_steps: RANDOM_STEPS, ..SacConfig::default() };
         let env = self.robot.make()?;
         let spec = env.spec().clone();
-        let setup = Setup { algo: "sac", seed: self.seed, threads: self.threads.into() };
+        let setup = Setup::new("sac", self.seed, self.threads.into());
         let mut method = Sac::new(&spec, config.clone(), setup)?;
 
         // Clocks change while a machine warms up or its neighbours wake: the better of before and after counts.
@@ -213,7 +213,7 @@ mod tests {
         let mut config = SacConfig { random_steps: RANDOM_STEPS, batch: 8, ..SacConfig::default() };
         config.learner.width = 8;
         let mut run = Run::new(Box::<Toy>::default(), 0, u64::MAX, &mut stopwatch);
-        let mut method = Sac::new(run.spec(), config, Setup { algo: "sac", seed: 0, threads: 1 }).unwrap();
+        let mut method = Sac::new(run.spec(), config, Setup::new("sac", 0, 1)).unwrap();
         method.train(&mut run).unwrap();
         let all = run.clock().steps;
         let (from, to) = stopwatch.span().unwrap();

@@ -39,23 +39,31 @@ impl Args {
         let refused = |error: &blocks::Error| eprintln!("warning: {error}; trying the one before it");
         let mut trained = lab::train::load_policy(&self.run, refused).or_usage()?;
         let mut recording: Option<Recording> = None;
-        let mut started = 0u64;
         let record = self.html.is_some();
-        let rows =
-            lab::train::evaluate(&mut trained, self.episodes, self.seed, self.stochastic, |env, step| match step {
-                None => {
-                    started += 1;
-                    if record && started == 1 {
-                        recording = Some(Recording::begin(env));
-                    }
+        // Of each episode: the sum of the risks predicted for its steps, and how many there were.
+        let mut risks: Vec<[f64; 2]> = Vec::new();
+        let rows = lab::train::evaluate(&mut trained, self.episodes, self.seed, self.stochastic, |env, step, risk| {
+            let Some(step) = step else {
+                risks.push([0.0; 2]);
+                if record && risks.len() == 1 {
+                    recording = Some(Recording::begin(env));
                 }
-                Some(step) if started == 1 => {
-                    if let Some(recording) = &mut recording {
-                        recording.push(env, step);
-                    }
-                }
-                Some(_) => {}
-            })?;
+                return;
+            };
+            if let (Some(risk), Some([sum, n])) = (risk, risks.last_mut()) {
+                *sum += f64::from(risk);
+                *n += 1.0;
+            }
+            if let (Some(recording), 1) = (&mut recording, risks.len()) {
+                // It was predicted in the state that the newest frame shows.
+                risk.into_iter().for_each(|risk| recording.note_risk(risk));
+                recording.push(env, step);
+            }
+        })?;
+        let mean_risk = |risks: &[[f64; 2]]| {
+            let [sum, n] = risks.iter().fold([0.0; 2], |a, b| [a[0] + b[0], a[1] + b[1]]);
+            (n > 0.0).then(|| sum / n)
+        };
         let (algo, env) = (trained.config.run.algo.clone(), trained.config.run.env.clone());
         let kind = if self.stochastic { "sampled actions" } else { "mean actions" };
         let mut out = std::io::stdout().lock();
@@ -65,34 +73,41 @@ impl Args {
             let violations = rows.iter().filter(|r| r.violation).count();
             writeln!(
                 out,
-                r#"{{"algo":"{algo}","env":"{env}","trained_steps":{},"stochastic":{},"episodes":{},"violations":{violations},"returns":{returns:?},"lengths":{lengths:?}}}"#,
+                r#"{{"algo":"{algo}","env":"{env}","trained_steps":{},"stochastic":{},"episodes":{},"violations":{violations},"predicted_risk":{},"returns":{returns:?},"lengths":{lengths:?}}}"#,
                 trained.steps,
                 self.stochastic,
-                rows.len()
+                rows.len(),
+                mean_risk(&risks).map_or("null".into(), |r| r.to_string())
             )?;
         } else {
-            let mut table = Table::new(&["episode", "steps", "return", "per step", "end"]).right(&[0, 1, 2, 3]);
-            for row in &rows {
+            let columns = ["episode", "steps", "return", "per step", "end", "predicted risk"];
+            // The last column is for methods that predict risk.
+            let columns = &columns[..columns.len() - usize::from(mean_risk(&risks).is_none())];
+            let mut table = Table::new(columns).right(&[0, 1, 2, 3, 5]);
+            let cell = |risks: &[[f64; 2]]| mean_risk(risks).map(|r| format!("{r:.4}"));
+            for (row, risk) in rows.iter().zip(&risks) {
                 let per_step = row.total_reward / row.length.max(1) as f64;
                 let end = if row.violation { "violation" } else { "time limit" };
-                table.row([
+                let cells = [
                     row.episode.to_string(),
                     row.length.to_string(),
                     format!("{:.1}", row.total_reward),
                     format!("{per_step:.3}"),
                     end.to_string(),
-                ]);
+                ];
+                table.row(cells.into_iter().chain(cell(&[*risk])));
             }
             let steps: u64 = rows.iter().map(|r| r.length).sum();
             let total: f64 = rows.iter().map(|r| r.total_reward).sum();
             let n = rows.len().max(1) as f64;
-            table.row([
+            let cells = [
                 "mean".to_string(),
                 format!("{:.0}", steps as f64 / n),
                 format!("{:.1}", total / n),
                 format!("{:.3}", total / steps.max(1) as f64),
                 format!("{} violations", rows.iter().filter(|r| r.violation).count()),
-            ]);
+            ];
+            table.row(cells.into_iter().chain(cell(&risks)));
             writeln!(out, "{algo} on {env} after {} steps, {kind}", trained.steps)?;
             write!(out, "{table}")?;
         }

@@ -16,6 +16,7 @@ mod options;
 mod resume;
 mod robots;
 mod rollout;
+mod skills;
 mod table;
 mod train;
 
@@ -62,6 +63,7 @@ verbs! {
     Resume(resume),
     #[command(visible_alias = "enjoy")]
     Eval(eval),
+    Skills(skills),
     Collect(collect),
     Data(data),
     #[command(hide = true)]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
+use lab::train::Session;
 
 use crate::error::OrUsage;
 use crate::options::Signals;
@@ -26,9 +27,9 @@ impl Args {
     /// Runs the verb.
     pub fn run(self) -> Result<()> {
         lab::train::read_config(&self.run).or_usage()?;
-        let signals = Signals::listen()?;
         let refused = |error: &blocks::Error| eprintln!("warning: {error}; trying the one before it");
-        let summary = lab::train::resume(&self.run, self.total_steps, signals.stop(), self.quiet, refused)?;
+        let session = Session { stop: Signals::listen()?.stop(), quiet: self.quiet, cache: lab::find::cache() };
+        let summary = lab::train::resume(&self.run, self.total_steps, session, refused)?;
         crate::train::report(&summary, &self.run)
     }
 }

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use lab::config::{Config, Overrides, RunConfig};
-use lab::train::Summary;
+use lab::train::{Session, Summary};
 
 use crate::error::OrUsage;
 use crate::options::{self, Signals};
@@ -30,6 +30,13 @@ pub struct Args {
     /// Environment steps
     #[arg(long, short = 'n', visible_alias = "total-timesteps", default_value_t = 1_000_000)]
     total_steps: u64,
+    /// Demonstrations to begin with: a Minari folder, a file that `sskp data` reads, or the name of a shipped set [default: the
+    /// robot's medium-v0, for methods that begin with demonstrations]
+    #[arg(long, value_name = "PATH")]
+    demos: Option<PathBuf>,
+    /// Skill model to use, a file of `sskp skills` [default: one is fitted to the demonstrations, once]
+    #[arg(long, value_name = "FILE")]
+    skills: Option<PathBuf>,
     /// Threads the learner may use; the bytes of a run depend on it
     #[arg(long, default_value_t = 1)]
     threads: usize,
@@ -68,7 +75,13 @@ impl Args {
         }
         let mut run = RunConfig::new(self.algo.name, self.env.name, self.seed, self.total_steps);
         run.threads = self.threads;
-        let config = Config::resolve(run, &overrides).or_usage()?;
+        let mut config = Config::resolve(run, &overrides).or_usage()?;
+        if let Some(path) = &self.demos {
+            (config.run.demos, config.run.demos_sha256) = (path.display().to_string(), String::new());
+        }
+        if let Some(path) = &self.skills {
+            (config.run.skills, config.run.skills_sha256) = (path.display().to_string(), String::new());
+        }
         lab::train::check(&config).or_usage()?;
         if self.show_config {
             print!("{}", config.to_toml());
@@ -76,8 +89,8 @@ impl Args {
         }
         let path = self.log_dir.unwrap_or_else(|| default_folder(&config));
         lab::run_dir::RunDir::refuse_existing(&path).or_usage()?;
-        let signals = Signals::listen()?;
-        let summary = lab::train::train(&config, &path, signals.stop(), self.quiet)?;
+        let session = Session { stop: Signals::listen()?.stop(), quiet: self.quiet, cache: lab::find::cache() };
+        let summary = lab::train::prepare(&config, session).or_usage()?.train(&path)?;
         report(&summary, &path)
     }
 }
@@ -91,6 +104,11 @@ fn default_folder(config: &Config) -> PathBuf {
 /// What a run came to, for people.
 pub fn report(summary: &Summary, path: &std::path::Path) -> Result<()> {
     use std::io::Write as _;
+    if summary.steps == 0 && !summary.finished {
+        let text = "stopped while learning from the demonstrations; begin that again with";
+        writeln!(std::io::stdout().lock(), "{text}: sskp resume {}", path.display())?;
+        return Ok(());
+    }
     let mut table = Table::bare();
     table.row([format!("{} on {}", summary.algo, summary.env), format!("seed {}", summary.seed)]);
     table.row(["steps".to_string(), summary.steps.to_string()]);

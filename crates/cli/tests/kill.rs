@@ -1,5 +1,8 @@
 //! Runs that are killed, stopped by signals and resumed, through the real binary.
 
+#[path = "../../lab/tests/common/small.rs"]
+mod small;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -7,20 +10,20 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Narrow networks and frequent checkpoints.
-fn small(algo: &str, env: &str, steps: u64, folder: &Path) -> Vec<String> {
+fn train(algo: &str, env: &str, steps: u64, folder: &Path) -> Vec<String> {
     let fixed = ["train", "--quiet", "--seed", "5", "--algo", algo, "--env", env];
     let mut args: Vec<String> = fixed.map(String::from).to_vec();
     args.extend(["--total-steps".into(), steps.to_string(), "--log-dir".into(), folder.display().to_string()]);
-    let sets = ["learner.width=32", "batch=32", "random_steps=100", "log_every=100"];
-    for set in sets {
-        args.extend(["--set".into(), format!("{algo}.{set}")]);
-    }
-    args.extend(["--set".into(), "run.checkpoint_every=100".into()]);
+    let mut sets = small::settings(algo, env);
+    sets.push("run.checkpoint_every=100".into());
+    args.extend(sets.into_iter().flat_map(|set| ["--set".into(), set]));
     args
 }
 
 fn spawn(args: &[String]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sskp"));
+    // Fitted models are kept, and found half written if that could happen, but not among the user's own.
+    command.env("SSKP_CACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache-kill"));
     command.args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
@@ -50,9 +53,9 @@ fn a_run_killed_at_random_moments_ends_with_the_bytes_of_an_undisturbed_one() {
             let whole = dir.path().join(format!("{what}, undisturbed"));
             let killed = dir.path().join(format!("{what}, killed"));
             let start = Instant::now();
-            assert!(spawn(&small(method.name, robot.name, 900, &whole)).wait().unwrap().success(), "{what}");
+            assert!(spawn(&train(method.name, robot.name, 900, &whole)).wait().unwrap().success(), "{what}");
             let length = start.elapsed();
-            let mut args = small(method.name, robot.name, 900, &killed);
+            let mut args = train(method.name, robot.name, 900, &killed);
             let mut kills = 0;
             while kills < 4 && !finished(&killed) {
                 let mut child = spawn(&args);
@@ -75,10 +78,10 @@ fn a_run_killed_at_random_moments_ends_with_the_bytes_of_an_undisturbed_one() {
 fn sigterm_and_ctrl_c_write_a_checkpoint_and_leave_with_zero() {
     let dir = tempfile::tempdir().unwrap();
     let whole = dir.path().join("whole");
-    assert!(spawn(&small("sac", "toy", 3000, &whole)).wait().unwrap().success());
+    assert!(spawn(&train("sac", "toy", 3000, &whole)).wait().unwrap().success());
     for signal in ["TERM", "INT"] {
         let folder = dir.path().join(signal);
-        let mut child = spawn(&small("sac", "toy", 3000, &folder));
+        let mut child = spawn(&train("sac", "toy", 3000, &folder));
         while !folder.join("checkpoints").exists() {
             sleep(Duration::from_millis(2));
         }

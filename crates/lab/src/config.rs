@@ -30,7 +30,22 @@ pub struct RunConfig {
     pub policy_every: u64,
     /// Charge contact forces (see `robots::Options`).
     pub contact_costs: bool,
+    /// The demonstrations, for methods that begin with some: a path, or the name of a shipped set.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub demos: String,
+    /// Hash of their content.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub demos_sha256: String,
+    /// A fitted skill model to use; empty to fit one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub skills: String,
+    /// Hash of its file.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub skills_sha256: String,
 }
+
+/// Settings of `[run]` that are left out of the file where they are empty: methods without demonstrations need not know them.
+const OPTIONAL: [&str; 4] = ["demos", "demos_sha256", "skills", "skills_sha256"];
 
 impl RunConfig {
     /// Defaults for a method on a robot.
@@ -49,6 +64,10 @@ impl RunConfig {
             // Ten policies of a usual run, to look at how it learnt and to demonstrate from.
             policy_every: 100_000,
             contact_costs: false,
+            demos: String::new(),
+            demos_sha256: String::new(),
+            skills: String::new(),
+            skills_sha256: String::new(),
         }
     }
 }
@@ -118,7 +137,14 @@ impl Config {
         let env = robots::make(&run.env, robots::Options::default())?;
         let method: Table = toml::from_str(&(entry.defaults)(env.spec())).expect("defaults are TOML");
         let mut all = Table::new();
-        all.insert("run".into(), Value::Table(Table::try_from(&run).expect("plain")));
+        let mut common = Table::try_from(&run).expect("plain");
+        if entry.demos && run.demos.is_empty() {
+            common.insert("demos".into(), Value::String(crate::find::shipped(&run.env)));
+        }
+        for key in OPTIONAL {
+            common.entry(key).or_insert(Value::String(String::new()));
+        }
+        all.insert("run".into(), Value::Table(common));
         all.insert(run.algo.clone(), Value::Table(method));
         overlay(&mut all, &overrides.table, "")?;
         let config = Self::from_table(all)?;
@@ -161,13 +187,16 @@ impl Config {
         toml::to_string(&self.method).expect("plain")
     }
 
-    /// What makes two runs the same run: everything but how far it goes and how it is kept.
+    /// What makes two runs the same run: everything but how far it goes, how it is kept, and where the files lie whose
+    /// content it began with.
     pub fn identity(&self) -> String {
         let mut same = self.clone();
         same.run.total_steps = 0;
         same.run.checkpoint_every = 0;
         same.run.keep_checkpoints = 0;
         same.run.policy_every = 0;
+        same.run.demos.clear();
+        same.run.skills.clear();
         Sha256::digest(same.to_toml()).iter().map(|b| format!("{b:02x}")).collect()
     }
 }
@@ -260,6 +289,8 @@ mod tests {
         assert!(text(&["sac.batch"]).contains("key=value"));
         assert!(text(&["run.threads=0"]).contains("between 1 and 256"));
         assert!(text(&["run.env=hopper"]).contains("--env"));
+        assert!(text(&["run.demso=x"]).contains("did you mean run.demos?"));
+        assert_eq!(resolve(&["run.demos=x"]).unwrap().run.demos, "x");
     }
 
     #[test]
@@ -268,7 +299,16 @@ mod tests {
         let mut b = a.clone();
         b.run.total_steps = 999;
         assert_eq!(a.identity(), b.identity());
-        b.run.seed = 5;
-        assert_ne!(a.identity(), b.identity());
+        (b.run.demos, b.run.skills) = ("elsewhere".into(), "elsewhere".into());
+        assert_eq!(a.identity(), b.identity(), "a place is not the content");
+        for change in [
+            |r: &mut RunConfig| r.seed = 5,
+            |r: &mut RunConfig| r.demos_sha256 = "ab".into(),
+            |r: &mut RunConfig| r.skills_sha256 = "c".into(),
+        ] {
+            let mut other = a.clone();
+            change(&mut other.run);
+            assert_ne!(a.identity(), other.identity());
+        }
     }
 }

@@ -4,7 +4,9 @@
 pub mod config;
 pub mod data;
 pub mod files;
+pub mod find;
 pub mod replay;
 pub mod rollout;
 pub mod run_dir;
+pub mod skills;
 pub mod train;

@@ -208,6 +208,11 @@ impl RunDir {
         self.earlier_seconds + self.started.elapsed().as_secs_f64()
     }
 
+    /// Shows how far a stage of pre-training has come.
+    pub fn stage(&mut self, stage: &'static str, done: u64, total: u64) {
+        self.display.stage(stage, done, total);
+    }
+
     /// Ends the progress display.
     pub fn finish(&mut self) {
         self.display.finish();
@@ -310,8 +315,10 @@ impl Recorder for RunDir {
 }
 
 /// A progress bar on a terminal; elsewhere a plain line now and then.
-struct Display {
+pub(crate) struct Display {
     bar: Option<ProgressBar>,
+    /// The stage of pre-training that is under way, and its bar.
+    stage: Option<(&'static str, Option<ProgressBar>)>,
     plain: bool,
     budget: u64,
     last: Instant,
@@ -324,7 +331,7 @@ const PLAIN: Duration = Duration::from_secs(30);
 const REDRAW: Duration = Duration::from_millis(200);
 
 impl Display {
-    fn new(budget: u64, quiet: bool) -> Self {
+    pub(crate) fn new(budget: u64, quiet: bool) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let bar = (terminal && !quiet).then(|| {
             let bar = ProgressBar::new(budget);
@@ -332,7 +339,38 @@ impl Display {
             bar.set_style(ProgressStyle::with_template(style).expect("a valid template"));
             bar
         });
-        Self { plain: !terminal && !quiet, bar, budget, last: Instant::now(), last_steps: None }
+        Self { plain: !terminal && !quiet, bar, stage: None, budget, last: Instant::now(), last_steps: None }
+    }
+
+    /// A stage of pre-training.
+    pub(crate) fn stage(&mut self, stage: &'static str, done: u64, total: u64) {
+        if self.stage.as_ref().is_none_or(|(name, _)| *name != stage) {
+            self.end_stage();
+            let bar = self.bar.is_some().then(|| {
+                let bar = ProgressBar::new(total).with_message(stage);
+                let style = "{bar:30} {percent:>3}%  {msg} {human_pos}/{human_len}  {eta} left";
+                bar.set_style(ProgressStyle::with_template(style).expect("a valid template"));
+                bar
+            });
+            self.stage = Some((stage, bar));
+            self.last = Instant::now();
+        }
+        let wait = if self.plain { PLAIN } else { REDRAW };
+        if self.last.elapsed() < wait && done < total {
+            return;
+        }
+        self.last = Instant::now();
+        match &self.stage {
+            Some((_, Some(bar))) => bar.set_position(done),
+            _ if self.plain => eprintln!("{stage} {done}/{total}"),
+            _ => {}
+        }
+    }
+
+    fn end_stage(&mut self) {
+        if let Some((_, Some(bar))) = self.stage.take() {
+            bar.finish_and_clear();
+        }
     }
 
     fn step(&mut self, at: Clock, recent: f64) {
@@ -340,6 +378,8 @@ impl Display {
         let wait = if self.plain { PLAIN } else { REDRAW };
         let first = self.last_steps.is_none();
         if first {
+            self.end_stage();
+            self.last = Instant::now();
             self.last_steps = Some(at.steps);
             if let Some(bar) = &self.bar {
                 bar.set_position(at.steps);
@@ -364,7 +404,9 @@ impl Display {
         self.last_steps = Some(at.steps);
     }
 
-    fn finish(&mut self) {
+    /// Leaves nothing on the screen.
+    pub(crate) fn finish(&mut self) {
+        self.end_stage();
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }

@@ -4,18 +4,22 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use blocks::checkpoint::{self, Loader};
-use blocks::record::{EpisodeRow, Memory};
+use blocks::demos::Demonstrations;
+use blocks::env::{Env, Spec, Step};
+use blocks::record::{EpisodeRow, Memory, Recorder};
 use blocks::run::{Clock, Run};
 use blocks::{Error, Result};
 use methods::{Actor, Method, Setup};
 use robots::Options;
 use serde::Serialize;
 
-use crate::config::Config;
+use crate::config::{Config, RunConfig};
 use crate::files::write_whole;
 use crate::run_dir::RunDir;
+use crate::{data, find};
 
 /// What `summary.json` holds.
 #[derive(Clone, Debug, Serialize)]
@@ -47,40 +51,150 @@ pub struct Summary {
 /// How a run is asked to stop. Signals set it; tests may too.
 pub type Stop = Arc<AtomicBool>;
 
-fn build(config: &Config) -> Result<(Box<dyn blocks::env::Env>, Box<dyn Method>)> {
+/// What a run needs from whoever started it, besides its settings.
+#[derive(Clone, Debug, Default)]
+pub struct Session {
+    /// Asks it to stop.
+    pub stop: Stop,
+    /// No progress display.
+    pub quiet: bool,
+    /// Folder of fitted models that other runs may use ([`crate::find::cache`]); none to keep nothing.
+    pub cache: Option<PathBuf>,
+}
+
+pub(crate) fn build(config: &Config, cache: Option<&Path>) -> Result<(Box<dyn Env>, Box<dyn Method>)> {
     let env = robots::make(&config.run.env, Options { contact_costs: config.run.contact_costs })?;
     let entry = methods::find(&config.run.algo)?;
-    let setup = Setup { algo: entry.name, seed: config.run.seed, threads: config.run.threads };
+    let mut setup = Setup::new(entry.name, config.run.seed, config.run.threads);
+    setup.skills = Some(&config.run.skills).filter(|path| !path.is_empty()).map(PathBuf::from);
+    setup.cache = cache.map(PathBuf::from);
+    setup.warn = |text| eprintln!("warning: {text}");
     let method = (entry.build)(env.spec(), &config.method_toml(), setup)?;
     Ok((env, method))
 }
 
-/// Says what is wrong with a configuration that resolved but cannot be built.
+/// Says what is wrong with a configuration that resolved but cannot be built. Demonstrations are not looked for.
 pub fn check(config: &Config) -> Result<()> {
-    build(config).map(|_| ())
+    build(config, None)?;
+    refuse_files(config)
+}
+
+/// A run that is ready to start: nothing has been written, and nothing that can be known to be wrong is wrong.
+pub struct Prepared {
+    /// Its settings, with the demonstrations it found and their hash.
+    pub config: Config,
+    session: Session,
+    env: Box<dyn Env>,
+    method: Box<dyn Method>,
+    demos: Option<Demonstrations>,
+}
+
+/// Builds everything and reads the demonstrations, before anything is written.
+pub fn prepare(config: &Config, session: Session) -> Result<Prepared> {
+    let mut config = config.clone();
+    if !config.run.skills.is_empty() {
+        config.run.skills = absolute(Path::new(&config.run.skills))?;
+    }
+    let (env, method) = build(&config, session.cache.as_deref())?;
+    let demos = lessons(&mut config, env.spec(), &*method)?;
+    Ok(Prepared { config, session, env, method, demos })
+}
+
+impl Prepared {
+    /// Starts the run in a new folder.
+    pub fn train(self, path: &Path) -> Result<Summary> {
+        let Self { config, session, env, method, demos } = self;
+        let dir = RunDir::create(path, &config, session.stop, session.quiet)?;
+        drive(&config, path, dir, env, method, None, demos)
+    }
 }
 
 /// Starts a run in a new folder.
-pub fn train(config: &Config, path: &Path, stop: Stop, quiet: bool) -> Result<Summary> {
-    let (env, method) = build(config)?; // before the folder, so that bad settings leave nothing behind
-    let dir = RunDir::create(path, config, stop, quiet)?;
-    drive(config, path, dir, env, method, None)
+pub fn train(config: &Config, path: &Path, session: Session) -> Result<Summary> {
+    prepare(config, session)?.train(path)
 }
 
 /// Continues a run. `total_steps` may extend it.
-pub fn resume(
-    path: &Path,
-    total_steps: Option<u64>,
-    stop: Stop,
-    quiet: bool,
-    refused: impl FnMut(&Error),
-) -> Result<Summary> {
+pub fn resume(path: &Path, total_steps: Option<u64>, session: Session, refused: impl FnMut(&Error)) -> Result<Summary> {
     let mut config = read_config(path)?;
     config.run.total_steps = total_steps.unwrap_or(config.run.total_steps);
-    let (env, method) = build(&config)?;
-    let (dir, checkpoint) = RunDir::reopen(path, &config, stop, quiet, refused)?;
+    let (env, method) = build(&config, session.cache.as_deref())?;
+    let (dir, checkpoint) = RunDir::reopen(path, &config, session.stop, session.quiet, refused)?;
+    let mut demos = None;
+    if checkpoint.is_none() {
+        demos = lessons(&mut config, env.spec(), &*method).map_err(|e| {
+            Error::other(format!(
+                "{} was stopped before its first checkpoint and must begin again: {e}",
+                path.display()
+            ))
+        })?;
+    }
     write_whole(&path.join("config.toml"), config.to_toml().as_bytes())?;
-    drive(&config, path, dir, env, method, checkpoint)
+    drive(&config, path, dir, env, method, checkpoint, demos)
+}
+
+fn absolute(path: &Path) -> Result<String> {
+    std::path::absolute(path).map(|p| p.display().to_string()).map_err(|e| Error::io(path, e))
+}
+
+/// Refuses files that the method has no use for.
+fn refuse_files(config: &Config) -> Result<()> {
+    let run = &config.run;
+    let refuse = |what: &str, flag: &str| Err(Error::other(format!("{} uses no {what}: leave out {flag}", run.algo)));
+    if !(run.demos.is_empty() || methods::find(&run.algo)?.demos) {
+        return refuse("demonstrations", "--demos");
+    }
+    // Methods with a skill model have a table of settings for it.
+    if !(run.skills.is_empty() || config.method.contains_key("skill")) {
+        return refuse("skill model", "--skills");
+    }
+    Ok(())
+}
+
+/// The demonstrations of a method that begins with some, read and judged; their hash goes into the configuration. A hash that
+/// stands there already must be theirs.
+fn lessons(config: &mut Config, spec: &Spec, method: &dyn Method) -> Result<Option<Demonstrations>> {
+    refuse_files(config)?;
+    let run = &mut config.run;
+    if !methods::find(&run.algo)?.demos {
+        return Ok(None);
+    }
+    let demos = demonstrations(run, spec)?;
+    if !run.skills.is_empty() {
+        let sha256 = data::fingerprint(Path::new(&run.skills))?;
+        settle(&mut run.skills_sha256, sha256, &format!("the skill model {}", run.skills))?;
+    }
+    method.accepts(&demos).map_err(|e| Error::other(format!("{}: {e}", run.demos)))?;
+    Ok(Some(demos))
+}
+
+/// Reads the demonstrations of a run, and refuses those of another robot.
+pub(crate) fn demonstrations(run: &mut RunConfig, spec: &Spec) -> Result<Demonstrations> {
+    let path = find::demonstrations(&run.demos)?;
+    // A path must be found again from another folder; a shipped set has the same name everywhere.
+    if Path::new(&run.demos).exists() {
+        run.demos = absolute(&path)?;
+    }
+    let demos = data::open(&path)?;
+    let sizes = (demos.obs_dim, demos.action_dim);
+    if sizes != (spec.obs_dim, spec.action_dim) || !(demos.env.is_empty() || demos.env == spec.name) {
+        let whose = if demos.env.is_empty() { "another robot" } else { &demos.env };
+        return Err(Error::other(format!(
+            "the demonstrations {} are of {whose} ({} observations, {} actions), not of {} ({}, {})",
+            run.demos, sizes.0, sizes.1, spec.name, spec.obs_dim, spec.action_dim
+        )));
+    }
+    settle(&mut run.demos_sha256, demos.sha256(), &format!("the set {}", run.demos))?;
+    Ok(demos)
+}
+
+/// Notes a hash, or compares it with the one noted before.
+fn settle(noted: &mut String, sha256: String, what: &str) -> Result<()> {
+    if !(noted.is_empty() || *noted == sha256) {
+        return Err(Error::other(format!("{what} has changed: its hash is {sha256}, the configuration says {noted}")));
+    }
+    *noted = sha256;
+    Ok(())
 }
 
 /// The configuration of the run in `path`.
@@ -92,26 +206,67 @@ pub fn read_config(path: &Path) -> Result<Config> {
     Config::read(&file)
 }
 
+/// Learns from demonstrations and writes `offline.json`. False when the run was asked to stop meanwhile.
+fn pretrain(method: &mut dyn Method, demos: &Demonstrations, dir: &mut RunDir, path: &Path) -> Result<bool> {
+    let mut stopped = false;
+    let report = method.pretrain(demos, &mut |stage, done, total| {
+        dir.stage(stage, done, total);
+        stopped = dir.stop_requested();
+        if stopped { Err(Error::other("stopped")) } else { Ok(()) }
+    });
+    if stopped {
+        return Ok(false);
+    }
+    let text = serde_json::to_string_pretty(&report?).expect("plain data") + "\n";
+    write_whole(&path.join("offline.json"), text.as_bytes())?;
+    Ok(true)
+}
+
 fn drive(
     config: &Config,
     path: &Path,
     mut dir: RunDir,
-    env: Box<dyn blocks::env::Env>,
+    env: Box<dyn Env>,
     mut method: Box<dyn Method>,
     checkpoint: Option<Loader>,
+    demos: Option<Demonstrations>,
 ) -> Result<Summary> {
+    let began = Instant::now();
+    let pretrained = demos.is_some();
+    if let Some(demos) = demos
+        && !pretrain(&mut *method, &demos, &mut dir, path)?
+    {
+        let time_split = BTreeMap::from([("pretraining", began.elapsed().as_secs_f64())]);
+        return finish(config, path, dir, Clock::default(), false, time_split);
+    }
     let mut run = Run::new(env, config.run.seed, config.run.total_steps, &mut dir);
     if let Some(checkpoint) = checkpoint {
         run.load(&checkpoint)?;
         method.load(&checkpoint)?;
     }
+    if pretrained {
+        run.add_time("pretraining", began);
+        // Whatever happens from here on, nobody has to learn from the demonstrations again.
+        run.checkpoint_now(|to| method.save(to))?;
+    }
     method.train(&mut run)?;
     if !run.stopped() {
-        run.last_checkpoint(|to| method.save(to))?;
+        run.checkpoint_now(|to| method.save(to))?;
     }
     let clock = run.clock();
     let finished = run.finished();
     let time_split = run.times().iter().map(|(phase, time)| (*phase, time.as_secs_f64())).collect();
+    finish(config, path, dir, clock, finished, time_split)
+}
+
+fn finish(
+    config: &Config,
+    path: &Path,
+    mut dir: RunDir,
+    clock: Clock,
+    finished: bool,
+    time_split: BTreeMap<&'static str, f64>,
+) -> Result<Summary> {
     dir.finish();
     let summary = summarise(config, clock, dir.wall_seconds(), finished, time_split);
     let text = serde_json::to_string_pretty(&summary).expect("plain data") + "\n";
@@ -165,19 +320,19 @@ pub fn load_policy(path: &Path, refused: impl FnMut(&Error)) -> Result<Trained> 
         checkpoint::newest(&path.join("checkpoints"), Some(&identity), refused)?
             .ok_or_else(|| Error::other(format!("{} has no usable checkpoint yet", path.display())))?
     };
-    let (_, mut method) = build(&config)?;
+    let (_, mut method) = build(&config, None)?;
     method.load_policy(&loader)?;
     Ok(Trained { actor: method.actor(), checkpoint: loader.path.clone(), steps: loader.manifest.steps, config })
 }
 
 /// Plays `episodes` with a frozen policy, counted like a training run. `seen` is called at the start of each episode
-/// (with no step) and after every step.
+/// (with no step) and after every step, with the risk that was predicted for what the step was part of.
 pub fn evaluate(
     trained: &mut Trained,
     episodes: u64,
     seed: u64,
     explore: bool,
-    mut seen: impl FnMut(&mut dyn blocks::env::Env, Option<&blocks::env::Step>),
+    mut seen: impl FnMut(&mut dyn Env, Option<&Step>, Option<f32>),
 ) -> Result<Vec<EpisodeRow>> {
     let options = Options { contact_costs: trained.config.run.contact_costs };
     let env = robots::make(&trained.config.run.env, options)?;
@@ -186,11 +341,11 @@ pub fn evaluate(
     let mut action = vec![0.0; run.spec().action_dim];
     while run.clock().episodes < episodes && run.next_episode()? {
         trained.actor.begin();
-        seen(run.env_mut(), None);
+        seen(run.env_mut(), None, None);
         while !run.over() {
             trained.actor.act(run.state(), explore, &mut action);
             let step = run.step(&action)?;
-            seen(run.env_mut(), Some(&step));
+            seen(run.env_mut(), Some(&step), trained.actor.risk());
         }
     }
     Ok(memory.episodes)

@@ -1,6 +1,9 @@
 //! What must hold for every robot and every method together. The tests read the registries, so that the robot and the
 //! method of tomorrow are covered too.
 
+#[path = "common/small.rs"]
+mod small;
+
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,39 +13,27 @@ use std::time::Duration;
 use blocks::env::End;
 use blocks::rng::Rng;
 use lab::config::{Config, Overrides, RunConfig};
-use lab::train::{self, Stop};
+use lab::train::{self, Session, Stop};
 use methods::METHODS;
 use robots::{Options, ROBOTS};
 
-/// A run small enough for CI: narrow networks that learn from early on.
+/// A run small enough for CI, from [`small::settings`].
 fn small(algo: &str, env: &str, steps: u64, seed: u64) -> Config {
     let mut overrides = Overrides::default();
-    let defaults: toml::Table = {
-        let env = robots::make(env, Options::default()).unwrap();
-        toml::from_str(&(methods::find(algo).unwrap().defaults)(env.spec())).unwrap()
-    };
-    // Shrink whatever of these a method has, wherever it has it.
-    fn shrink(table: &toml::Table, path: &str, overrides: &mut Overrides) {
-        for (key, value) in table {
-            let full = format!("{path}.{key}");
-            match (key.as_str(), value) {
-                (_, toml::Value::Table(inner)) => shrink(inner, &full, overrides),
-                ("width" | "batch", _) => overrides.set(&format!("{full}=32")).unwrap(),
-                ("random_steps" | "log_every", _) => overrides.set(&format!("{full}=100")).unwrap(),
-                ("updates_per_step", _) => overrides.set(&format!("{full}=1.0")).unwrap(),
-                ("first_updates" | "first_transitions", _) => overrides.set(&format!("{full}=100")).unwrap(),
-                ("refit_updates" | "rollouts", _) => overrides.set(&format!("{full}=20")).unwrap(),
-                _ => {}
-            }
-        }
+    for set in small::settings(algo, env) {
+        overrides.set(&set).unwrap();
     }
-    shrink(&defaults, algo, &mut overrides);
     overrides.set("run.checkpoint_every=150").unwrap();
     Config::resolve(RunConfig::new(algo, env, seed, steps), &overrides).unwrap()
 }
 
+/// Nobody watches, and nothing is kept for other runs.
+fn session(stop: Stop) -> Session {
+    Session { stop, quiet: true, cache: None }
+}
+
 fn go(config: &Config, path: &Path) -> train::Summary {
-    train::train(config, path, Stop::default(), true).unwrap()
+    train::train(config, path, session(Stop::default())).unwrap()
 }
 
 /// The bytes that must not depend on how often a run was stopped.
@@ -192,11 +183,11 @@ fn a_run_stopped_and_resumed_many_times_writes_the_same_bytes_on_every_robot() {
             let broken = dir.path().join(format!("{}-{}-broken", method.name, robot.name));
             go(&config, &whole);
             // The first piece stops as early as it can; then ever longer pieces, ending in the middle of episodes.
-            let mut summary = train::train(&config, &broken, stop_after(Duration::ZERO), true).unwrap();
+            let mut summary = train::train(&config, &broken, session(stop_after(Duration::ZERO))).unwrap();
             let mut pieces = 1;
             while !summary.finished {
-                let wait = Duration::from_millis(5 * pieces);
-                summary = train::resume(&broken, None, stop_after(wait), true, |e| panic!("{what}: {e}")).unwrap();
+                let wait = Duration::from_millis(5 * pieces * pieces);
+                summary = train::resume(&broken, None, session(stop_after(wait)), |e| panic!("{what}: {e}")).unwrap();
                 pieces += 1;
                 assert!(pieces < 500, "{what} makes no progress");
             }
@@ -216,7 +207,7 @@ fn a_damaged_newest_checkpoint_is_named_and_the_one_before_gives_the_same_bytes(
     let newest = blocks::checkpoint::list(&broken.join("checkpoints")).pop().unwrap();
     fs::write(newest.join("weights.safetensors"), b"short").unwrap();
     let mut heard = Vec::new();
-    let summary = train::resume(&broken, None, Stop::default(), true, |e| heard.push(e.to_string())).unwrap();
+    let summary = train::resume(&broken, None, session(Stop::default()), |e| heard.push(e.to_string())).unwrap();
     assert!(summary.finished);
     assert!(heard.len() == 1 && heard[0].contains("weights.safetensors"), "{heard:?}");
     assert_same(&whole, &broken, "after falling back");
@@ -225,7 +216,7 @@ fn a_damaged_newest_checkpoint_is_named_and_the_one_before_gives_the_same_bytes(
         fs::write(path.join("manifest.json"), b"{").unwrap();
     }
     let rows = fs::read(broken.join("episodes.csv")).unwrap();
-    let error = train::resume(&broken, None, Stop::default(), true, |_| ()).err().unwrap().to_string();
+    let error = train::resume(&broken, None, session(Stop::default()), |_| ()).err().unwrap().to_string();
     assert!(error.contains("nothing was changed"), "{error}");
     assert_eq!(rows, fs::read(broken.join("episodes.csv")).unwrap());
 }
@@ -236,7 +227,7 @@ fn a_finished_run_can_be_extended() {
     let path = dir.path().join("run");
     go(&small("sac", "toy", 400, 3), &path);
     let before = fs::read_to_string(path.join("episodes.csv")).unwrap();
-    let summary = train::resume(&path, Some(900), Stop::default(), true, |e| panic!("{e}")).unwrap();
+    let summary = train::resume(&path, Some(900), session(Stop::default()), |e| panic!("{e}")).unwrap();
     assert_eq!((summary.steps, summary.finished), (900, true));
     let after = fs::read_to_string(path.join("episodes.csv")).unwrap();
     assert!(after.starts_with(&before) && after.len() > before.len());
@@ -250,7 +241,7 @@ fn a_folder_that_holds_a_run_is_not_overwritten() {
     let path = dir.path().join("run");
     go(&config, &path);
     let before = fs::read(path.join("episodes.csv")).unwrap();
-    let error = train::train(&config, &path, Stop::default(), true).unwrap_err().to_string();
+    let error = train::train(&config, &path, session(Stop::default())).unwrap_err().to_string();
     assert!(error.contains("already holds a run"), "{error}");
     assert_eq!(before, fs::read(path.join("episodes.csv")).unwrap());
 }
@@ -294,7 +285,7 @@ fn every_method_learns_the_toy() {
         let path = dir.path().join(method.name);
         go(&config, &path);
         let mut trained = train::load_policy(&path, |e| panic!("{e}")).unwrap();
-        let rows = train::evaluate(&mut trained, 20, 1, false, |_, _| ()).unwrap();
+        let rows = train::evaluate(&mut trained, 20, 1, false, |_, _, _| ()).unwrap();
         let mean = rows.iter().map(|r| r.total_reward).sum::<f64>() / rows.len() as f64;
         let fallen = rows.iter().filter(|r| r.violation).count();
         assert!(mean >= threshold, "{}: return {mean} after {steps} steps, {threshold} needed", method.name);

@@ -6,11 +6,14 @@ pub mod sac;
 pub mod smbpo;
 pub mod sskp;
 
+use std::path::PathBuf;
+
 use blocks::checkpoint::{Loader, Saver};
 use blocks::demos::Demonstrations;
 use blocks::env::Spec;
 use blocks::run::Run;
 use blocks::{Error, Result};
+use sskp::planner::Planning;
 
 /// One line of the registry.
 pub struct Entry {
@@ -27,7 +30,7 @@ pub struct Entry {
 }
 
 /// What a method is given besides its own settings.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Setup {
     /// The name it goes by, for messages about its settings.
     pub algo: &'static str,
@@ -35,6 +38,19 @@ pub struct Setup {
     pub seed: u64,
     /// Threads it may use.
     pub threads: usize,
+    /// A fitted skill model to use instead of fitting one to the demonstrations.
+    pub skills: Option<PathBuf>,
+    /// Folder in which what depends on demonstrations alone is kept for the next run; none to keep nothing.
+    pub cache: Option<PathBuf>,
+    /// Hears in one sentence of what went wrong without stopping anything.
+    pub warn: fn(&str),
+}
+
+impl Setup {
+    /// Without files, and without anybody who listens to warnings.
+    pub fn new(algo: &'static str, seed: u64, threads: usize) -> Self {
+        Self { algo, seed, threads, skills: None, cache: None, warn: |_| () }
+    }
 }
 
 /// Every method there is.
@@ -59,6 +75,27 @@ pub const METHODS: &[Entry] = &[
         demos: false,
         defaults: |spec| settings(&smbpo::SmbpoConfig::of(spec)),
         build: |spec, text, setup| Ok(Box::new(smbpo::Smbpo::new(spec, parse(text)?, setup)?)),
+    },
+    Entry {
+        name: "sskp",
+        about: "the paper: skills from demonstrations, their risk learnt and planned with",
+        demos: true,
+        defaults: |_| settings(&sskp::SskpConfig::with_planning(Planning::Risk)),
+        build: |spec, text, setup| Ok(Box::new(sskp::Sskp::new(spec, parse(text)?, setup)?)),
+    },
+    Entry {
+        name: "sskp-np",
+        about: "SSkP with naive planning: the least risky of many sampled skills (section 5.3)",
+        demos: true,
+        defaults: |_| settings(&sskp::SskpConfig::with_planning(Planning::Naive)),
+        build: |spec, text, setup| Ok(Box::new(sskp::Sskp::new(spec, parse(text)?, setup)?)),
+    },
+    Entry {
+        name: "sskp-wo-rp",
+        about: "SSkP without risk planning: the skill policy alone (section 5.3)",
+        demos: true,
+        defaults: |_| settings(&sskp::SskpConfig::with_planning(Planning::Off)),
+        build: |spec, text, setup| Ok(Box::new(sskp::Sskp::new(spec, parse(text)?, setup)?)),
     },
 ];
 
@@ -115,4 +152,8 @@ pub trait Actor {
     fn begin(&mut self) {}
     /// The action for `state`; with `explore`, sampled as in training, else the policy's best guess.
     fn act(&mut self, state: &[f32], explore: bool, action: &mut [f32]);
+    /// The probability of a violation it predicts for what it is playing, if it predicts any.
+    fn risk(&self) -> Option<f32> {
+        None
+    }
 }

@@ -254,7 +254,7 @@ mod tests {
     fn every_row_of_metrics_has_the_losses() {
         let mut config = SacConfig { random_steps: 50, log_every: 50, batch: 8, ..SacConfig::default() };
         config.learner.width = 8;
-        let setup = Setup { algo: "sac", seed: 0, threads: 1 };
+        let setup = Setup::new("sac", 0, 1);
         let mut memory = Memory::default();
         let mut run = Run::new(Box::<Toy>::default(), 0, 150, &mut memory);
         Sac::new(Toy::default().spec(), config, setup).unwrap().train(&mut run).unwrap();

@@ -27,7 +27,7 @@ fn config() -> SmbpoConfig {
 }
 
 fn build(config: SmbpoConfig, seed: u64) -> Smbpo {
-    Smbpo::new(Toy::default().spec(), config, Setup { algo: "smbpo", seed, threads: 1 }).unwrap()
+    Smbpo::new(Toy::default().spec(), config, Setup::new("smbpo", seed, 1)).unwrap()
 }
 
 /// Six seeds earned 31 to 44 and fell 7 to 11 times after the random steps; the best controller we know earns about 54.
@@ -101,7 +101,7 @@ fn run_in_pieces(patience: u32, seed: u64) -> (usize, Memory, Vec<Vec<u8>>) {
         method.train(&mut run).unwrap();
         let done = run.finished() && !run.stopped();
         if done {
-            run.last_checkpoint(|to| method.save(to)).unwrap();
+            run.checkpoint_now(|to| method.save(to)).unwrap();
         }
         whole.episodes.append(&mut recorder.memory.episodes);
         whole.metrics.append(&mut recorder.memory.metrics);

@@ -1,50 +1,14 @@
 //! The paper's method on the toy, from a demonstrator of middling quality.
 
-use blocks::demos::{Demonstrations, Ending, Trajectory};
-use blocks::env::{End, Env};
+use blocks::demos::Demonstrations;
+use blocks::env::Env;
 use blocks::record::Memory;
-use blocks::rng::Rng;
 use blocks::run::Run;
-use blocks::toy::Toy;
+use blocks::toy::{Toy, demonstrations};
 use methods::sskp::decoder::DecoderKind;
 use methods::sskp::planner::Planning;
 use methods::sskp::{Sskp, SskpConfig};
 use methods::{Method, Setup};
-
-/// A careful demonstrator at half throttle whose steering shakes; some of its episodes end off the bridge.
-fn demonstrations(episodes: usize) -> Demonstrations {
-    let mut rng = Rng::stream(0, "demonstrator");
-    let mut toy = Toy::default();
-    let mut demos = Demonstrations::new("toy", 5, 2);
-    for episode in 0..episodes {
-        toy.reset(&mut rng);
-        // Every third episode shakes so much that it falls sooner or later.
-        let shake = if episode % 3 == 0 { 1.2 } else { 0.2 };
-        let (mut observations, mut actions, mut rewards, mut costs) = (vec![], vec![], vec![], vec![]);
-        observations.extend(toy.obs().iter().map(|x| *x as f32));
-        let mut wind = 0.0;
-        let end = loop {
-            let o = toy.obs();
-            // Shaking that lasts for several steps throws further than noise that cancels itself.
-            wind = 0.8 * wind + shake * 0.6 * rng.normal();
-            let steer = -0.25 * o[2] * o[3] - 1.5 * o[0] - o[1] + wind;
-            let throttle = 0.5 + 0.2 * rng.normal();
-            let action = [throttle, steer].map(|a| (a as f32).clamp(-1.0, 1.0));
-            let step = toy.step(&action);
-            observations.extend(toy.obs().iter().map(|x| *x as f32));
-            actions.extend(action);
-            rewards.push(step.reward as f32);
-            costs.push(step.cost as f32);
-            match step.end {
-                Some(End::Violation) => break Ending::Violation,
-                Some(End::Truncated) => break Ending::Truncated,
-                None => {}
-            }
-        };
-        demos.push(Trajectory { observations, actions, rewards, costs, end }).unwrap();
-    }
-    demos
-}
 
 fn config(planning: Planning) -> SskpConfig {
     let mut config = SskpConfig::with_planning(planning);
@@ -73,7 +37,7 @@ fn the_offline_stage_learns_skills_and_risk_and_the_policy_walks_the_bridge() {
     let demos = demonstrations(60);
     assert!((10..30).contains(&demos.violations()), "{} of 60 demonstrations fall", demos.violations());
     for planning in [Planning::Risk, Planning::Naive, Planning::Off] {
-        let setup = Setup { algo: "sskp", seed: 1, threads: 1 };
+        let setup = Setup::new("sskp", 1, 1);
         let mut method = Sskp::new(Toy::default().spec(), config(planning), setup).unwrap();
         let report = method.offline(&demos).unwrap();
         // The demonstrator's actions vary by about 0.35 around their mean.
@@ -103,7 +67,7 @@ fn with_a_closed_loop_decoder_every_planning_walks_the_bridge_safely() {
     for planning in [Planning::Risk, Planning::Naive, Planning::Off] {
         let mut config = config(planning);
         config.skill.decoder = DecoderKind::ClosedLoop;
-        let mut method = Sskp::new(Toy::default().spec(), config, Setup { algo: "sskp", seed: 0, threads: 1 }).unwrap();
+        let mut method = Sskp::new(Toy::default().spec(), config, Setup::new("sskp", 0, 1)).unwrap();
         method.offline(&demonstrations(60)).unwrap();
         let mut memory = Memory::default();
         let mut run = Run::new(Box::<Toy>::default(), 0, 12_000, &mut memory);
@@ -117,7 +81,7 @@ fn with_a_closed_loop_decoder_every_planning_walks_the_bridge_safely() {
 
 #[test]
 fn demonstrations_that_cannot_be_learnt_from_are_refused_before_any_work() {
-    let setup = Setup { algo: "sskp", seed: 1, threads: 1 };
+    let setup = Setup::new("sskp", 1, 1);
     let mut method = Sskp::new(Toy::default().spec(), config(Planning::Risk), setup).unwrap();
     let other = Demonstrations::new("hopper", 11, 3);
     assert!(method.offline(&other).unwrap_err().to_string().contains("hopper"));

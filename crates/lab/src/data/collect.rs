@@ -122,7 +122,7 @@ pub struct Collected {
 pub fn collect(trained: &mut Trained, plan: &Plan, command: &str, quiet: bool) -> Result<Collected> {
     plan.validate()?;
     plan.check_policy(trained)?;
-    let agent = evaluate(trained, plan.agent_episodes, plan.seed, false, |_, _| {})?;
+    let agent = evaluate(trained, plan.agent_episodes, plan.seed, false, |_, _, _| {})?;
 
     let env = robots::make(&plan.env, Options { contact_costs: trained.config.run.contact_costs })?;
     let mut progress = Progress::new(plan, quiet);

@@ -451,7 +451,7 @@ mod tests {
     }
 
     fn build(config: SmbpoConfig) -> Result<Smbpo> {
-        Smbpo::new(Toy::default().spec(), config, Setup { algo: "smbpo", seed: 0, threads: 1 })
+        Smbpo::new(Toy::default().spec(), config, Setup::new("smbpo", 0, 1))
     }
 
     #[test]
@@ -545,8 +545,7 @@ mod tests {
     fn costs() {
         for (name, obs_dim, action_dim) in [("hopper", 11, 3), ("cheetah", 17, 6), ("humanoid", 45, 17)] {
             let spec = Spec { name, obs_dim, action_dim, time_limit: 1000, dt: 1.0 };
-            let mut smbpo =
-                Smbpo::new(&spec, SmbpoConfig::of(&spec), Setup { algo: "smbpo", seed: 0, threads: 1 }).unwrap();
+            let mut smbpo = Smbpo::new(&spec, SmbpoConfig::of(&spec), Setup::new("smbpo", 0, 1)).unwrap();
             let mut next = vec![0.0; obs_dim];
             for _ in 0..5000 {
                 smbpo.choose(true);

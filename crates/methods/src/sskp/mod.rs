@@ -1,18 +1,19 @@
-//! The paper: *Skill-based Safe Reinforcement Learning with Risk Planning* (Zhang and Guo 2025). Not yet in the registry: it
-//! waits for the demonstration sets.
+//! The paper: *Skill-based Safe Reinforcement Learning with Risk Planning* (Zhang and Guo 2025).
 //!
 //! | section | file |
 //! |---|---|
-//! | 4.1 skill model | [`skill`], [`decoder`] |
+//! | 4.1 skill model | [`skill`], [`decoder`]; as a file, [`artifact`] |
 //! | 4.1.1 skill risk predictor, Eq. 1–4 and 7 | [`risk`], [`class_prior`] |
 //! | 4.2.1 risk planning, Algorithm 1, Eq. 5–6 | [`planner`] |
 //! | 4.2.2 online safe policy learning, Algorithm 2 | `online.rs`; the policy's update is [`blocks::soft_actor_critic`] |
 
+pub mod artifact;
 pub mod class_prior;
 pub mod decoder;
 mod online;
 pub mod planner;
 pub mod risk;
+mod settings;
 pub mod skill;
 
 use std::collections::VecDeque;
@@ -29,7 +30,7 @@ use blocks::soft_actor_critic::{SoftActorCritic, SoftActorCriticConfig, Violatio
 use blocks::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::{Actor, Method, Setup};
+use crate::{Actor, Method, Progress, Setup};
 use planner::{Gaussian, Planner, PlannerConfig, Planning};
 use risk::{Pairs, RiskConfig, RiskPredictor};
 use skill::{SkillConfig, SkillModel};
@@ -171,6 +172,7 @@ pub struct Sskp {
     batch: Batch,
     threads: usize,
     seed: u64,
+    files: artifact::Files,
 }
 
 /// A skill that was played: z and the standardised states it was played in.
@@ -193,6 +195,7 @@ struct SskpState {
 impl Sskp {
     /// A fresh learner, not yet fitted to demonstrations.
     pub fn new(spec: &Spec, config: SskpConfig, setup: Setup) -> Result<Self> {
+        config.check(setup.algo)?;
         let mut rng = Rng::stream(setup.seed, "init");
         let (obs, dim) = (spec.obs_dim, config.skill.dim);
         let skills = SkillModel::new(config.skill.clone(), obs, spec.action_dim, &mut rng);
@@ -218,6 +221,7 @@ impl Sskp {
             batch: Batch::default(),
             threads: setup.threads,
             seed: setup.seed,
+            files: artifact::Files::new(setup),
             skills,
             risk,
             policy,
@@ -248,10 +252,16 @@ fn build_policy(config: &SskpConfig, prior: &Mlp, threads: usize, rng: &mut Rng)
 impl Sskp {
     /// Learns the skill model and then the risk predictor, from the demonstrations alone.
     pub fn offline(&mut self, demos: &Demonstrations) -> Result<OfflineReport> {
+        self.offline_seen(demos, &mut |_, _, _| Ok(()))
+    }
+
+    /// The same, with somebody watching. The skill model may come out of a file.
+    pub fn offline_seen(&mut self, demos: &Demonstrations, seen: &mut Progress) -> Result<OfflineReport> {
         self.refuse(demos)?;
         let mut report = OfflineReport::default();
-        let mut rng = Rng::stream(self.seed, "skills");
-        let fit = self.skills.fit(demos, &mut rng, |_, _| ())?;
+        let artifact::Fitted { model, held_out: fit, .. } =
+            artifact::obtain(&self.config.skill, demos, &self.files, seen)?;
+        self.skills = model;
         (report.reconstruction, report.kl, report.prior_log_prob) = (fit.reconstruction, fit.kl, fit.prior_log_prob);
         self.planner.bound = self.skill_box(demos);
         // The policy starts as the prior that has just been learnt.
@@ -260,7 +270,7 @@ impl Sskp {
         if self.uses_risk() {
             let mut rng = Rng::stream(self.seed, "risk");
             (self.positive, self.unlabelled) = risk::demonstration_pairs(demos, &mut self.skills, &self.config.risk);
-            self.fit_risk(demos, &mut rng, &mut report);
+            self.fit_risk(demos, &mut rng, &mut report, seen)?;
         }
         self.offline = Some(report);
         Ok(report)
@@ -279,7 +289,12 @@ impl Sskp {
             let text = "the demonstrations hold no violation: there is nothing to learn risk from";
             return Err(Error::other(text));
         }
-        Ok(())
+        let horizon = self.config.skill.horizon;
+        if demos.window_starts(horizon).next().is_none() {
+            let text = "no episode of the demonstrations has";
+            return Err(Error::other(format!("{text} {horizon} steps, the length of a skill")));
+        }
+        self.files.refuse_named(&self.config.skill, obs, action)
     }
 
     /// Skills are kept inside ±2, SPiRL's range, or ±2.5 deviations of the demonstrations' encoded skills where those are
@@ -298,7 +313,13 @@ impl Sskp {
     }
 
     /// λ (Eq. 2), then P_ζ by Eq. 4.
-    fn fit_risk(&mut self, demos: &Demonstrations, rng: &mut Rng, report: &mut OfflineReport) {
+    fn fit_risk(
+        &mut self,
+        demos: &Demonstrations,
+        rng: &mut Rng,
+        report: &mut OfflineReport,
+        seen: &mut Progress,
+    ) -> Result<()> {
         let config = self.config.risk.clone();
         // A classifier that tells labelled from unlabelled pairs, on half the episodes; its scores on the other half.
         let halves = [0, 1].map(|half| {
@@ -311,10 +332,17 @@ impl Sskp {
         let [learnt, held_out] = &halves;
         let enough = [learnt, held_out].iter().all(|(p, u)| !p.is_empty() && !u.is_empty());
         let mut estimates = [None; 2];
+        let first = if enough { config.steps.min(3000) } else { 0 };
+        let mut done = 0;
+        let mut step = || {
+            done += 1;
+            seen("risk", done, first + config.steps)
+        };
         if enough {
             let mut classifier = RiskPredictor::new(config.clone(), demos.obs_dim, self.config.skill.dim, rng);
-            for _ in 0..config.steps.min(3000) {
+            for _ in 0..first {
                 classifier.update_as_classifier(&learnt.0, &learnt.1, &self.skills, rng);
+                step()?;
             }
             let positive = classifier.scores(&held_out.0, &self.skills, rng);
             let unlabelled = classifier.scores(&held_out.1, &self.skills, rng);
@@ -332,11 +360,13 @@ impl Sskp {
         let mut binds = 0;
         for _ in 0..config.steps {
             binds += u64::from(self.risk.update(&self.positive, &self.unlabelled, &self.skills, rng).binds);
+            step()?;
         }
         report.binds = binds as f64 / config.steps.max(1) as f64;
         let positive = self.risk.scores(&self.positive, &self.skills, rng);
         let unlabelled = self.risk.scores(&self.unlabelled, &self.skills, rng);
         report.auc = class_prior::auc(&positive, &unlabelled);
+        Ok(())
     }
 }
 
@@ -446,6 +476,15 @@ impl Sskp {
 }
 
 impl Method for Sskp {
+    fn accepts(&self, demos: &Demonstrations) -> Result<()> {
+        self.refuse(demos)
+    }
+
+    fn pretrain(&mut self, demos: &Demonstrations, seen: &mut Progress) -> Result<serde_json::Value> {
+        let report = self.offline_seen(demos, seen)?;
+        Ok(serde_json::to_value(report).expect("plain data"))
+    }
+
     fn train(&mut self, run: &mut Run) -> Result<()> {
         self.online(run)
     }
@@ -461,6 +500,7 @@ impl Method for Sskp {
             state: vec![0.0; self.state.len()],
             tape: Tape::default(),
             played: self.config.skill.horizon,
+            predicted: None,
         })
     }
 
@@ -521,11 +561,18 @@ struct SskpActor {
     tape: Tape,
     /// Steps of the skill played so far; a new one is planned at H.
     played: usize,
+    /// P_ζ of the skill being played.
+    predicted: Option<f32>,
 }
 
 impl Actor for SskpActor {
     fn begin(&mut self) {
         self.played = self.skills.config().horizon;
+        self.predicted = None;
+    }
+
+    fn risk(&self) -> Option<f32> {
+        self.predicted
     }
 
     fn act(&mut self, state: &[f32], explore: bool, action: &mut [f32]) {
@@ -539,6 +586,11 @@ impl Actor for SskpActor {
             }
             let (risk, state) = (&mut self.risk, &self.state);
             let z = self.planner.plan(&policy, |z, out| risk.score(state, z, out), &mut self.rng, |_| ());
+            if self.planner.config.planning != Planning::Off {
+                let mut logit = [0.0];
+                self.risk.score(&self.state, &z, &mut logit);
+                self.predicted = Some(risk::sigmoid(logit[0]));
+            }
             self.skills.decoder.begin(&z);
             self.played = 0;
         }
@@ -556,7 +608,7 @@ mod tests {
         let spec = blocks::env::Env::spec(&blocks::toy::Toy::default()).clone();
         let mut config = SskpConfig::default();
         config.risk.relabel = relabel;
-        let mut sskp = Sskp::new(&spec, config, Setup { algo: "sskp", seed: 0, threads: 1 }).unwrap();
+        let mut sskp = Sskp::new(&spec, config, Setup::new("sskp", 0, 1)).unwrap();
         for skill in 0..3 {
             sskp.segment.steps = 2;
             sskp.segment.states = vec![0.0; 3 * spec.obs_dim];

@@ -47,6 +47,9 @@ pub struct SkillConfig {
     pub rate: f64,
     /// Share of the episodes that is held out to measure the fit.
     pub held_out: f64,
+    /// Seed of the model's own random streams. It is not the run's: runs of all seeds share one skill model, unless this
+    /// differs.
+    pub seed: u64,
 }
 
 impl Default for SkillConfig {
@@ -63,6 +66,7 @@ impl Default for SkillConfig {
             steps: 20_000,
             rate: 1e-3,
             held_out: 0.05,
+            seed: 0,
         }
     }
 }
@@ -128,7 +132,7 @@ struct Scratch {
 }
 
 /// The three terms of the loss, and the held-out figures reported.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SkillLoss {
     /// Mean of (a − â)² over rows, steps and coordinates.
     pub reconstruction: f64,
@@ -269,12 +273,13 @@ impl SkillModel {
         self.prior.step(|p| &mut p.params);
     }
 
-    /// Fits the model to the windows of the demonstrations; gives the losses on the held-out episodes.
+    /// Fits the model to the windows of the demonstrations; gives the losses on the held-out episodes. An error of `seen`
+    /// stops it.
     pub fn fit(
         &mut self,
         demos: &Demonstrations,
         rng: &mut Rng,
-        mut seen: impl FnMut(u64, SkillLoss),
+        mut seen: impl FnMut(u64, SkillLoss) -> Result<()>,
     ) -> Result<SkillLoss> {
         let horizon = self.config.horizon;
         let states: Vec<f32> = demos.trajectories().iter().flat_map(|t| t.observations.iter().copied()).collect();
@@ -287,6 +292,8 @@ impl SkillModel {
         };
         let (held, learnt): (Vec<_>, Vec<_>) =
             demos.window_starts(horizon).partition(|(episode, _)| episode % every == every - 1);
+        // Where only held-out episodes are long enough, nothing is held out.
+        let (held, learnt) = if learnt.is_empty() { (learnt, held) } else { (held, learnt) };
         if learnt.is_empty() {
             let text =
                 format!("no episode has {horizon} steps, the length of a skill: there is nothing to learn skills from");
@@ -300,7 +307,7 @@ impl SkillModel {
             rng.fill_normal(&mut noise);
             let loss = self.gradient(&windows, &noise);
             self.step();
-            seen(step + 1, loss);
+            seen(step + 1, loss)?;
         }
         // Held-out figures: a fixed number of windows, skills sampled as in training.
         let mut total = SkillLoss::default();
@@ -511,7 +518,11 @@ mod tests {
             SkillConfig { hidden: 32, prior_width: 32, prior_layers: 2, batch: 64, steps: 1500, ..Default::default() };
         let mut model = SkillModel::new(config, 2, 2, &mut rng);
         let mut first = None;
-        let held_out = model.fit(&demos, &mut rng, |_, loss| first = first.or(Some(loss))).unwrap();
+        let held_out = model.fit(&demos, &mut rng, |_, loss| {
+            first = first.or(Some(loss));
+            Ok(())
+        });
+        let held_out = held_out.unwrap();
         let first = first.unwrap();
         // Untrained, the error is the actions' own variance, 0.32; trained, a small part of it is left.
         assert!(first.reconstruction > 0.25, "{first:?}");
@@ -533,7 +544,7 @@ mod tests {
         demos.push(short).unwrap();
         let mut rng = Rng::stream(1, "fit");
         let mut model = SkillModel::new(SkillConfig::default(), 1, 1, &mut rng);
-        let error = model.fit(&demos, &mut rng, |_, _| ()).unwrap_err().to_string();
+        let error = model.fit(&demos, &mut rng, |_, _| Ok(())).unwrap_err().to_string();
         assert!(error.contains("no episode has 10 steps"), "{error}");
     }
 }

@@ -1,0 +1,244 @@
+//! Methods that begin with demonstrations, through the real binary.
+
+#[path = "../../lab/tests/common/small.rs"]
+mod small;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use blocks::demos::{Demonstrations, Ending};
+use lab::data::{About, write_minari};
+
+/// A folder in which the program runs, with a place of its own for fitted models.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Place(tempfile::tempdir().unwrap())
+    }
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sskp"));
+        command.args(args).current_dir(self.0.path()).env("SSKP_CACHE", self.path("cache"));
+        command
+    }
+    fn sskp(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+    /// The arguments of a small run into the folder `run`, with what a test adds.
+    fn train<'a>(&self, algo: &str, sets: &'a [String], run: &'a str, more: &[&'a str]) -> Output {
+        self.sskp(&train(algo, sets, run, more))
+    }
+    /// A set in this folder.
+    fn set(&self, name: &str, demos: &Demonstrations) -> String {
+        let root = self.path("sets");
+        write_minari(&root, name, demos, &[], &About::default()).unwrap().display().to_string()
+    }
+}
+
+fn train<'a>(algo: &str, sets: &'a [String], run: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let algo = methods::find(algo).unwrap().name;
+    let mut args = vec!["train", "--algo", algo, "--env", "toy", "--seed", "3", "-n", "400", "--log-dir", run];
+    args.extend(sets.iter().flat_map(|set| ["--set", set]));
+    args.extend(more);
+    args
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Bad usage in one line with all these parts, and no run directory.
+fn refused(place: &Place, output: &Output, parts: &[&str]) {
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    for part in parts {
+        assert!(said.contains(part), "no {part:?} in {said:?}");
+    }
+    assert!(!place.path("run").exists(), "nothing is written: {said}");
+}
+
+fn fine(output: &Output) -> String {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// Rows and weights.
+fn outcome(run: &Path) -> Vec<Vec<u8>> {
+    let newest = blocks::checkpoint::list(&run.join("checkpoints")).pop().expect("a checkpoint");
+    let files = ["policy", "weights", "optimiser", "replay", "simulator"];
+    let mut all: Vec<_> = files.map(|f| fs::read(newest.join(format!("{f}.safetensors"))).unwrap()).to_vec();
+    all.extend(["episodes.csv", "offline.json"].map(|f| fs::read(run.join(f)).unwrap()));
+    all
+}
+
+/// The toy's set, changed.
+fn toy(change: impl Fn(&mut blocks::demos::Trajectory)) -> Demonstrations {
+    let mut demos = Demonstrations::new("toy", 5, 2);
+    for trajectory in blocks::toy::demonstrations(9).trajectories() {
+        let mut trajectory = trajectory.clone();
+        change(&mut trajectory);
+        demos.push(trajectory).unwrap();
+    }
+    demos
+}
+
+#[test]
+fn demonstrations_that_cannot_be_used_are_refused_before_anything_is_written() {
+    let place = Place::new();
+    let sets = small::settings("sskp", "toy");
+    let with = |demos: &str| place.train("sskp", &sets, "run", &["--demos", demos]);
+    refused(&place, &with("nowhere"), &["no demonstrations nowhere", "--demos", "SSKP_DATA"]);
+    fs::create_dir(place.path("empty")).unwrap();
+    refused(&place, &with("empty"), &["empty", "no Minari set"]);
+    let hopper = small::demos("hopper").display().to_string();
+    refused(&place, &with(&hopper), &["are of hopper (11 observations, 3 actions), not of toy (5, 2)"]);
+    let safe = toy(|t| {
+        t.costs.fill(0.0);
+        t.end = Ending::Cut;
+    });
+    refused(&place, &with(&place.set("toy/safe-v0", &safe)), &["safe-v0", "no violation"]);
+    let short = toy(|t| {
+        let from = t.steps() - 9;
+        t.observations.drain(..from * 5);
+        t.actions.drain(..from * 2);
+        t.rewards.drain(..from);
+        t.costs.drain(..from);
+    });
+    refused(&place, &with(&place.set("toy/short-v0", &short)), &["short-v0", "10 steps", "length of a skill"]);
+    // No set of the toy is shipped.
+    let none: Vec<String> = sets.iter().filter(|s| !s.starts_with("run.demos")).cloned().collect();
+    refused(&place, &place.train("sskp", &none, "run", &[]), &["toy/medium-v0", "--demos PATH", "SSKP_DATA"]);
+    let other = place.train("sac", &[], "run", &["--demos", "nowhere"]);
+    refused(&place, &other, &["sac uses no demonstrations", "--demos"]);
+    refused(&place, &place.train("sac", &[], "run", &["--skills", "x"]), &["sac uses no skill model", "--skills"]);
+    // Without planning no risk is learnt, and a set without falls will do.
+    let sets = small::settings("sskp-wo-rp", "toy");
+    let safe = place.path("sets/toy/safe-v0").display().to_string();
+    fine(&place.train("sskp-wo-rp", &sets, "run", &["--demos", &safe]));
+}
+
+#[test]
+fn a_set_is_found_in_the_folder_that_the_environment_names() {
+    let place = Place::new();
+    place.set("toy/medium-v0", &blocks::toy::demonstrations(9));
+    let mut sets = small::settings("sskp", "toy");
+    sets.retain(|s| !s.starts_with("run.demos"));
+    let args = train("sskp", &sets, "run", &["--quiet"]);
+    fine(&place.command(&args).env("SSKP_DATA", place.path("sets")).output().unwrap());
+    let config = fs::read_to_string(place.path("run/config.toml")).unwrap();
+    assert!(config.contains("demos = \"toy/medium-v0\"") && config.contains("demos_sha256 = \""), "{config}");
+    let shown = fine(&place.train("sskp", &sets, "other", &["--show-config"]));
+    assert!(shown.contains("demos = \"toy/medium-v0\"") && !place.path("other").exists(), "{shown}");
+}
+
+#[test]
+fn a_kept_model_changes_no_byte_and_a_damaged_one_is_named_and_made_anew() {
+    let place = Place::new();
+    let sets = small::settings("sskp", "toy");
+    let run = |name: &str| {
+        let output = place.train("sskp", &sets, name, &[]);
+        fine(&output);
+        (outcome(&place.path(name)), text(&output.stderr))
+    };
+    let (first, said) = run("a");
+    assert_eq!(said, "skills 20/20\nrisk 40/40\n", "plain lines where there is no terminal");
+    let kept: Vec<PathBuf> = fs::read_dir(place.path("cache/skills")).unwrap().map(|e| e.unwrap().path()).collect();
+    assert_eq!(kept.len(), 1);
+    assert!(first == run("b").0);
+    fs::write(&kept[0], "half a mod").unwrap();
+    let (third, said) = run("c");
+    assert!(first == third);
+    assert!(said.lines().filter(|l| l.starts_with("warning: ")).count() == 1 && said.contains("damaged"), "{said}");
+    assert!(!run("d").1.contains("warning"), "it was mended");
+}
+
+#[test]
+fn a_model_made_by_itself_is_reused_by_name_and_refused_where_it_does_not_fit() {
+    let place = Place::new();
+    let sets = small::settings("sskp", "toy");
+    let demos = small::demos("toy").display().to_string();
+    let mut args = vec!["skills", "--quiet", "--demos", &demos, "--out", "mine.safetensors"];
+    args.extend(sets.iter().filter(|s| s.starts_with("sskp.")).flat_map(|set| ["--set", set.as_str()]));
+    let said = fine(&place.sskp(&args));
+    for part in ["60 episodes", "held-out reconstruction", "held-out KL", "log q(z|s)", "wrote mine.safetensors"] {
+        assert!(said.contains(part), "{said}");
+    }
+    assert!(said.contains("kept") && fine(&place.sskp(&args)).contains("found"), "{said}");
+
+    let skills = ["--skills", "mine.safetensors"];
+    let wrong = place.train("sskp", &sets, "run", &["--skills", "mine.safetensors", "--set", "sskp.skill.horizon=8"]);
+    refused(&place, &wrong, &["mine.safetensors", "skill.horizon = 10, this run has 8"]);
+    fine(&place.train("sskp", &sets, "named", &skills));
+    fine(&place.train("sskp", &sets, "fitted", &[]));
+    assert!(outcome(&place.path("named")) == outcome(&place.path("fitted")), "the same model either way");
+    let config = fs::read_to_string(place.path("named/config.toml")).unwrap();
+    assert!(config.contains("skills = \"") && config.contains("skills_sha256 = \""), "{config}");
+    // Once the run has begun, it needs neither file.
+    fs::remove_file(place.path("mine.safetensors")).unwrap();
+    fine(&place.sskp(&["resume", "named", "-n", "500", "--quiet"]));
+    refused(&place, &place.train("sskp", &sets, "run", &skills), &["mine.safetensors"]);
+}
+
+#[test]
+fn a_signal_while_learning_from_demonstrations_leaves_cleanly_and_resume_begins_again() {
+    let place = Place::new();
+    let demos = place.set("toy/mine-v0", &blocks::toy::demonstrations(9));
+    let mut sets = small::settings("sskp", "toy");
+    sets.retain(|s| !s.starts_with("run.demos"));
+    // Long enough to be hit.
+    sets.push("sskp.skill.steps=2000".into());
+    let whole = place.train("sskp", &sets, "whole", &["--demos", &demos]);
+    fine(&whole);
+    fs::remove_dir_all(place.path("cache")).unwrap();
+    for signal in ["-TERM", "-INT"] {
+        let run = format!("run{signal}");
+        let args = train("sskp", &sets, &run, &["--quiet", "--demos", &demos]);
+        let child = place.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        while !place.path(&run).join("episodes.csv").exists() {
+            sleep(Duration::from_millis(1));
+        }
+        Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        let output = child.wait_with_output().unwrap();
+        let said = fine(&output);
+        assert!(
+            said.starts_with("stopped while learning from the demonstrations") && said.lines().count() == 1,
+            "{said}"
+        );
+        assert!(!place.path(&run).join("checkpoints").exists());
+        // Without the set, or with another in its place, it cannot begin again.
+        let (data, away) = (PathBuf::from(&demos), place.path("away"));
+        fs::rename(&data, &away).unwrap();
+        let gone = place.sskp(&["resume", &run]);
+        assert!(!gone.status.success() && text(&gone.stderr).contains("before its first checkpoint"), "{gone:?}");
+        place.set("toy/mine-v0", &blocks::toy::demonstrations(8));
+        let changed = place.sskp(&["resume", &run]);
+        assert!(!changed.status.success() && text(&changed.stderr).contains("has changed"), "{changed:?}");
+        fs::remove_dir_all(&data).unwrap();
+        fs::rename(&away, &data).unwrap();
+        fine(&place.sskp(&["resume", &run, "--quiet"]));
+        assert!(outcome(&place.path("whole")) == outcome(&place.path(&run)), "SIG{signal}");
+        fs::remove_dir_all(place.path("cache")).unwrap();
+    }
+}
+
+#[test]
+fn a_replay_shows_the_predicted_risk_and_the_table_its_mean() {
+    let place = Place::new();
+    for (algo, predicts) in [("sskp", true), ("sskp-np", true), ("sskp-wo-rp", false)] {
+        let sets = small::settings(algo, "toy");
+        fine(&place.train(algo, &sets, algo, &["--quiet"]));
+        let said = fine(&place.sskp(&["eval", algo, "--episodes", "2", "--html", "page.html"]));
+        assert_eq!(said.contains("predicted risk"), predicts, "{said}");
+        let page = fs::read_to_string(place.path("page.html")).unwrap();
+        assert_eq!(page.contains("\"risks\":\""), predicts, "{algo}");
+        let json = fine(&place.sskp(&["eval", algo, "--episodes", "1", "--json"]));
+        assert_eq!(json.contains("\"predicted_risk\":null"), !predicts, "{json}");
+    }
+}

@@ -1,0 +1,165 @@
+//! A fitted skill model as a file. It depends on the demonstrations, on the settings `[sskp.skill]` and on nothing else, so it
+//! is paid for once per set and not once per seed: kept under a name made of both, or written to a file that other runs name.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use blocks::checkpoint::{self, Loader, Saver};
+use blocks::demos::Demonstrations;
+use blocks::rng::Rng;
+use blocks::{Error, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use super::skill::{SkillConfig, SkillLoss, SkillModel};
+use crate::{Progress, Setup};
+
+/// Part of a kept model's name. To be raised when the same settings begin to give another model.
+const FORMAT: u32 = 1;
+
+/// Where skill models come from and where they are kept.
+#[derive(Clone, Debug)]
+pub struct Files {
+    /// The model to use, whatever set it was fitted to.
+    pub named: Option<PathBuf>,
+    /// Folder for models that may be found again.
+    pub cache: Option<PathBuf>,
+    /// Hears of kept models that cannot be used.
+    pub warn: fn(&str),
+}
+
+/// A skill model that is ready, and how well it rebuilds held-out windows.
+#[derive(Clone, Debug)]
+pub struct Fitted {
+    /// The model.
+    pub model: SkillModel,
+    /// Its losses on held-out episodes.
+    pub held_out: SkillLoss,
+    /// What the file says, or would say.
+    pub about: About,
+    /// The file it was read from; none if it was fitted just now.
+    pub found: Option<PathBuf>,
+    /// Where it is kept, if it is.
+    pub kept: Option<PathBuf>,
+}
+
+/// What a model was made from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct About {
+    /// Length of an observation.
+    pub observations: usize,
+    /// Length of an action.
+    pub actions: usize,
+    /// Hash of the demonstrations.
+    pub demos_sha256: String,
+    /// The settings, every one of them.
+    pub skill: Map<String, Value>,
+}
+
+impl About {
+    fn new(config: &SkillConfig, obs: usize, action: usize, demos_sha256: String) -> Self {
+        let Ok(Value::Object(skill)) = serde_json::to_value(config) else { unreachable!("settings are a table") };
+        Self { observations: obs, actions: action, demos_sha256, skill }
+    }
+
+    /// The name under which a model of this kind is kept.
+    pub fn key(&self) -> String {
+        let text = serde_json::to_string(self).expect("plain data");
+        let digest = Sha256::digest(format!("{FORMAT} {} {text}", env!("CARGO_PKG_VERSION")));
+        digest.iter().map(|b| format!("{b:02x}")).collect()
+    }
+
+    /// What keeps a model of this kind from being used where `wanted` is needed. The demonstrations may differ.
+    fn misfit(&self, wanted: &About) -> Option<String> {
+        let sizes = |a: &About| format!("{} observations and {} actions", a.observations, a.actions);
+        if sizes(self) != sizes(wanted) {
+            return Some(format!("it is for a robot with {}, this one has {}", sizes(self), sizes(wanted)));
+        }
+        let keys = wanted.skill.keys().chain(self.skill.keys());
+        let key = keys.into_iter().find(|key| self.skill.get(*key) != wanted.skill.get(*key))?;
+        let value = |a: &About| a.skill.get(key).map_or("nothing".into(), Value::to_string);
+        Some(format!("it was fitted with skill.{key} = {}, this run has {}", value(self), value(wanted)))
+    }
+}
+
+impl Files {
+    /// Those a method was given.
+    pub fn new(setup: Setup) -> Self {
+        Self { named: setup.skills, cache: setup.cache, warn: setup.warn }
+    }
+
+    /// An error if a model was named that these settings and this robot cannot use.
+    pub fn refuse_named(&self, config: &SkillConfig, obs: usize, action: usize) -> Result<()> {
+        self.named.as_ref().map_or(Ok(()), |path| {
+            let wanted = About::new(config, obs, action, String::new());
+            read(path, config, &wanted).map(|_| ())
+        })
+    }
+
+    fn kept(&self, about: &About) -> Option<PathBuf> {
+        Some(self.cache.as_ref()?.join("skills").join(format!("{}.safetensors", about.key())))
+    }
+}
+
+/// The skill model for these demonstrations: the named one, else the kept one, else one fitted now and kept. All three ways
+/// give the same numbers. A folder that cannot be written to keeps nothing, and nobody is told.
+pub fn obtain(config: &SkillConfig, demos: &Demonstrations, files: &Files, seen: &mut Progress) -> Result<Fitted> {
+    let wanted = About::new(config, demos.obs_dim, demos.action_dim, demos.sha256());
+    if let Some(path) = &files.named {
+        let found = read(path, config, &wanted)?;
+        seen("skills", config.steps, config.steps)?;
+        return Ok(found);
+    }
+    let kept = files.kept(&wanted);
+    if let Some(path) = kept.as_ref().filter(|path| path.exists()) {
+        let same = |f: &Fitted| f.about.demos_sha256 == wanted.demos_sha256;
+        match read(path, config, &wanted) {
+            Ok(found) if same(&found) => {
+                seen("skills", config.steps, config.steps)?;
+                return Ok(Fitted { kept: Some(path.clone()), ..found });
+            }
+            Ok(_) => (files.warn)(&format!("{} is of other demonstrations; it is made anew", path.display())),
+            Err(error) => (files.warn)(&format!("{error}; it is made anew")),
+        }
+    }
+    let mut model =
+        SkillModel::new(config.clone(), demos.obs_dim, demos.action_dim, &mut Rng::stream(config.seed, "skill model"));
+    let mut rng = Rng::stream(config.seed, "skill windows");
+    let held_out = model.fit(demos, &mut rng, |step, _| seen("skills", step, config.steps))?;
+    let mut fitted = Fitted { model, held_out, about: wanted, found: None, kept: None };
+    fitted.kept = kept.filter(|path| {
+        let folder = path.parent().expect("it is in a folder");
+        fs::create_dir_all(folder).is_ok() && fitted.write(path).is_ok()
+    });
+    Ok(fitted)
+}
+
+fn read(path: &Path, config: &SkillConfig, wanted: &About) -> Result<Fitted> {
+    let wrong = |why: String| Error::other(format!("the skill model {}: {why}", path.display()));
+    let plain = |error: Error| match error {
+        Error::Checkpoint { why, .. } => wrong(why),
+        other => other,
+    };
+    let from = Loader::open_single(path).map_err(plain)?;
+    let about: About = from.json("skill model").map_err(plain)?;
+    if let Some(misfit) = about.misfit(wanted) {
+        return Err(wrong(misfit));
+    }
+    let mut init = Rng::stream(config.seed, "skill model");
+    let mut model = SkillModel::new(config.clone(), wanted.observations, wanted.actions, &mut init);
+    model.load(&from).map_err(plain)?;
+    let held_out = from.json("held out").map_err(plain)?;
+    Ok(Fitted { model, held_out, about, found: Some(path.into()), kept: None })
+}
+
+impl Fitted {
+    /// Writes the model; the file appears whole or not at all.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let mut to = Saver::default();
+        self.model.save(&mut to);
+        to.json("skill model", &self.about);
+        to.json("held out", &self.held_out);
+        checkpoint::write_single(path, &to)
+    }
+}

@@ -1,0 +1,152 @@
+//! Skill models as files: fitted, kept, found, named and refused.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use blocks::checkpoint::{Saver, write_single};
+use blocks::demos::Demonstrations;
+use blocks::env::Env;
+use blocks::toy::{Toy, demonstrations};
+use blocks::{Error, Result};
+use methods::sskp::artifact::{Files, Fitted, obtain};
+use methods::sskp::planner::Planning;
+use methods::sskp::skill::SkillConfig;
+use methods::sskp::{Sskp, SskpConfig};
+use methods::{Method, Setup};
+
+fn config() -> SkillConfig {
+    SkillConfig { hidden: 8, prior_width: 8, prior_layers: 1, batch: 8, steps: 30, ..Default::default() }
+}
+
+fn files(cache: Option<PathBuf>, named: Option<PathBuf>) -> Files {
+    Files { named, cache, warn: |text| panic!("{text}") }
+}
+
+fn fit(config: &SkillConfig, demos: &Demonstrations, files: &Files) -> Result<Fitted> {
+    obtain(config, demos, files, &mut |_, _, _| Ok(()))
+}
+
+fn bytes(fitted: &Fitted, folder: &Path) -> Vec<u8> {
+    let path = folder.join("model.safetensors");
+    fitted.write(&path).unwrap();
+    fs::read(path).unwrap()
+}
+
+fn kept(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder.join("skills")).into_iter().flatten().map(|e| e.unwrap().path()).collect()
+}
+
+#[test]
+fn fitted_kept_found_or_named_it_is_the_same_model() {
+    let dir = tempfile::tempdir().unwrap();
+    let demos = demonstrations(6);
+    let fresh = fit(&config(), &demos, &files(None, None)).unwrap();
+    let keeping = files(Some(dir.path().into()), None);
+    let first = fit(&config(), &demos, &keeping).unwrap();
+    let second = fit(&config(), &demos, &keeping).unwrap();
+    assert_eq!((first.found.is_some(), second.found.is_some()), (false, true));
+    assert_eq!((first.kept.clone(), kept(dir.path())), (second.found.clone(), vec![first.kept.clone().unwrap()]));
+    let named = fit(&config(), &demos, &files(None, first.kept.clone())).unwrap();
+    for other in [&first, &second, &named] {
+        assert_eq!(fresh.held_out, other.held_out);
+        assert!(bytes(&fresh, dir.path()) == bytes(other, dir.path()));
+    }
+    // Another seed, other settings and other demonstrations are other models; the named one is taken whatever it was fitted to.
+    for (config, demos) in [
+        (SkillConfig { seed: 1, ..config() }, &demos),
+        (SkillConfig { beta: 0.1, ..config() }, &demos),
+        (config(), &demonstrations(7)),
+    ] {
+        let other = fit(&config, demos, &keeping).unwrap();
+        assert!(other.found.is_none() && bytes(&fresh, dir.path()) != bytes(&other, dir.path()));
+    }
+    assert_eq!(kept(dir.path()).len(), 4);
+    let named = fit(&config(), &demonstrations(7), &files(None, first.kept.clone())).unwrap();
+    assert!(bytes(&fresh, dir.path()) == bytes(&named, dir.path()));
+}
+
+#[test]
+fn a_learner_of_any_seed_has_the_same_skills_and_the_same_bytes_with_and_without_a_kept_model() {
+    let dir = tempfile::tempdir().unwrap();
+    let demos = demonstrations(6);
+    let learn = |seed: u64, cache: Option<&Path>| {
+        let mut config = SskpConfig { skill: config(), ..SskpConfig::with_planning(Planning::Risk) };
+        (config.risk.width, config.risk.steps, config.policy.width) = (8, 20, 8);
+        let setup = Setup { cache: cache.map(PathBuf::from), ..Setup::new("sskp", seed, 1) };
+        let mut method = Sskp::new(Toy::default().spec(), config, setup).unwrap();
+        let report = method.pretrain(&demos, &mut |_, _, _| Ok(())).unwrap();
+        let path = dir.path().join("learner.safetensors");
+        let mut to = Saver::default();
+        method.save(&mut to);
+        write_single(&path, &to).unwrap();
+        (report["reconstruction"].as_f64().unwrap(), fs::read(path).unwrap())
+    };
+    let without = learn(1, None);
+    assert!(without == learn(1, Some(dir.path())), "fitted and kept");
+    assert!(without == learn(1, Some(dir.path())), "found");
+    let other = learn(2, Some(dir.path()));
+    assert_eq!(kept(dir.path()).len(), 1, "one model for both seeds");
+    assert_eq!(without.0, other.0);
+    assert!(without.1 != other.1, "the rest of the learner depends on the seed");
+}
+
+#[test]
+fn a_damaged_kept_model_is_made_anew_with_one_warning() {
+    static WARNINGS: AtomicUsize = AtomicUsize::new(0);
+    let dir = tempfile::tempdir().unwrap();
+    let demos = demonstrations(6);
+    let warn = |text: &str| {
+        assert!(text.contains("damaged") && text.contains("made anew"), "{text}");
+        WARNINGS.fetch_add(1, Ordering::Relaxed);
+    };
+    let keeping = Files { warn, ..files(Some(dir.path().into()), None) };
+    let first = fit(&config(), &demos, &keeping).unwrap();
+    let path = first.kept.clone().unwrap();
+    let whole = fs::read(&path).unwrap();
+    let mut flipped = whole.clone();
+    let middle = flipped.len() / 2;
+    flipped[middle] ^= 1;
+    for (i, broken) in [&flipped[..], &whole[..100], b""].into_iter().enumerate() {
+        fs::write(&path, broken).unwrap();
+        let again = fit(&config(), &demos, &keeping).unwrap();
+        assert!(again.found.is_none() && WARNINGS.load(Ordering::Relaxed) == i + 1);
+        assert!(fs::read(&path).unwrap() == whole, "it is mended");
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_keeps_nothing_and_a_stop_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let demos = demonstrations(6);
+    fs::write(dir.path().join("file"), "in the way").unwrap();
+    let fitted = fit(&config(), &demos, &files(Some(dir.path().join("file")), None)).unwrap();
+    assert!(fitted.kept.is_none());
+    let stop = |_, step, _| if step == 5 { Err(Error::other("stopped")) } else { Ok(()) };
+    assert!(obtain(&config(), &demos, &files(Some(dir.path().into()), None), &mut { stop }).is_err());
+    assert!(kept(dir.path()).is_empty());
+}
+
+#[test]
+fn a_foreign_model_is_refused_by_what_does_not_fit() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("mine.safetensors");
+    let demos = demonstrations(6);
+    fit(&config(), &demos, &files(None, None)).unwrap().write(&path).unwrap();
+    let named = files(None, Some(path.clone()));
+    let refused = |config: SkillConfig, obs: usize| named.refuse_named(&config, obs, 2).unwrap_err().to_string();
+    named.refuse_named(&config(), 5, 2).unwrap();
+    let horizon = refused(SkillConfig { horizon: 8, ..config() }, 5);
+    assert!(
+        horizon.contains("skill.horizon = 10, this run has 8") && horizon.contains("mine.safetensors"),
+        "{horizon}"
+    );
+    assert!(refused(config(), 11).contains("5 observations and 2 actions, this one has 11 observations"));
+    fs::write(&path, "no model").unwrap();
+    assert!(refused(config(), 5).contains("mine.safetensors: it is damaged"));
+    // The learner says so before it does anything.
+    let config = SskpConfig { skill: config(), ..SskpConfig::default() };
+    let setup = Setup { skills: Some(path), ..Setup::new("sskp", 0, 1) };
+    let method = Sskp::new(Toy::default().spec(), config, setup).unwrap();
+    assert!(method.accepts(&demos).unwrap_err().to_string().contains("mine.safetensors"));
+}
