@@ -6,6 +6,7 @@ mod small;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -20,10 +21,18 @@ fn train(algo: &str, env: &str, steps: u64, folder: &Path) -> Vec<String> {
     args
 }
 
+/// An empty folder for fitted models, the same for all tests here.
+fn cache() -> &'static Path {
+    static MADE: OnceLock<()> = OnceLock::new();
+    let folder = Path::new(concat!(env!("CARGO_TARGET_TMPDIR"), "/cache-kill"));
+    MADE.get_or_init(|| drop(fs::remove_dir_all(folder)));
+    folder
+}
+
 fn spawn(args: &[String]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sskp"));
     // Fitted models are kept, and found half written if that could happen, but not among the user's own.
-    command.env("SSKP_CACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache-kill"));
+    command.env("SSKP_CACHE", cache());
     command.args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
