@@ -78,6 +78,31 @@ impl Replay {
         }
     }
 
+    /// Draws `n` transitions with replacement into `batch`: the first `from_first` of them out of `first`, the others out of
+    /// `second`; without a number, uniformly out of both together.
+    pub fn sample_two(
+        [first, second]: [&Replay; 2],
+        from_first: Option<usize>,
+        n: usize,
+        rng: &mut Rng,
+        batch: &mut Batch,
+    ) {
+        let (obs, action, stride) = (first.obs, first.action, first.stride());
+        assert_eq!(stride, second.stride(), "two rings of different robots");
+        batch.begin(n, obs, action);
+        for i in 0..n {
+            let (ring, index) = match from_first {
+                Some(count) if i < count => (first, rng.below(first.len())),
+                Some(_) => (second, rng.below(second.len())),
+                None => match rng.below(first.len() + second.len()) {
+                    index if index < first.len() => (first, index),
+                    index => (second, index - first.len()),
+                },
+            };
+            batch.set(i, &ring.rows[index * stride..][..stride], obs, action);
+        }
+    }
+
     /// Adds the ring to a checkpoint, without copying it.
     pub fn save<'a>(&'a self, name: &str, to: &mut Saver<'a>) {
         to.f32s(&format!("replay/{name}"), &self.rows, self.stride());
@@ -146,6 +171,21 @@ mod tests {
         }
         assert_eq!(seen[..3], [0, 0, 0]);
         assert!(seen[3..].iter().all(|n| (30..70).contains(n)), "{seen:?}");
+    }
+
+    #[test]
+    fn two_rings_are_drawn_from_as_asked() {
+        let (first, mut second) = (filled(5, 5), Replay::new(2, 1, 20));
+        for i in 0..15 {
+            second.push(&[100.0 + i as f32, 0.0], &[0.0], 0.0, false, &[0.0; 2]);
+        }
+        let (mut batch, mut rng) = (Batch::default(), Rng::stream(0, "two"));
+        Replay::sample_two([&first, &second], Some(30), 100, &mut rng, &mut batch);
+        assert!((0..100).all(|i| (batch.state[2 * i] < 100.0) == (i < 30)));
+        // A quarter of all rows are in the first.
+        Replay::sample_two([&first, &second], None, 4000, &mut rng, &mut batch);
+        let from_first = (0..4000).filter(|i| batch.state[2 * i] < 100.0).count();
+        assert!((850..1150).contains(&from_first), "{from_first}");
     }
 
     #[test]

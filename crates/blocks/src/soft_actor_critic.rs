@@ -66,6 +66,21 @@ impl Default for SoftActorCriticConfig {
 }
 
 impl SoftActorCriticConfig {
+    /// Says what is wrong with a setting; `prefix` is the name of the table they stand in.
+    pub fn check(&self, prefix: &str) -> Result<()> {
+        let need = |key: &str, fine: bool, needed: &str| match fine {
+            true => Ok(()),
+            false => Err(Error::other(format!("{prefix}.{key} must be {needed}"))),
+        };
+        need("width", (1..=1 << 14).contains(&self.width), "between 1 and 16384")?;
+        need("layers", (1..=64).contains(&self.layers), "between 1 and 64")?;
+        need("rate", self.rate > 0.0 && self.rate < 1.0, "between 0 and 1")?;
+        need("gamma", (0.0..1.0).contains(&self.gamma), "at least 0 and below 1")?;
+        need("tau", self.tau > 0.0 && self.tau <= 1.0, "above 0 and at most 1")?;
+        need("alpha", self.alpha > 0.0 && self.alpha.is_finite(), "above 0")?;
+        need("actor_every", self.actor_every > 0, "at least 1")
+    }
+
     fn sizes(&self, inputs: usize, outputs: usize) -> Vec<usize> {
         let mut sizes = vec![inputs];
         sizes.extend(std::iter::repeat_n(self.width, self.layers));
@@ -152,8 +167,8 @@ fn rows<T>(values: &[T], part: Part, columns: usize) -> &[T] {
     &values[part.from * columns..(part.from + part.rows) * columns]
 }
 
-/// Writes `[state, choice]` rows.
-fn join(out: &mut Vec<f32>, state: &[f32], obs: usize, choice: &[f32], action: usize) {
+/// Writes `[state, choice]` rows: a critic's input.
+pub fn join(out: &mut Vec<f32>, state: &[f32], obs: usize, choice: &[f32], action: usize) {
     let n = state.len() / obs;
     out.resize(n * (obs + action), 0.0);
     for (i, row) in out.chunks_exact_mut(obs + action).enumerate() {

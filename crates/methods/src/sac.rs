@@ -75,23 +75,13 @@ impl SacConfig {
     }
 
     fn check(&self, algo: &str) -> Result<()> {
-        let learner = &self.learner;
-        let need = |key: &str, fine: bool, needed: &str| match fine {
-            true => Ok(()),
-            false => Err(blocks::Error::other(format!("{algo}.{key} must be {needed}"))),
-        };
+        let need = |key: &str, fine: bool, needed: &str| crate::need(algo, key, fine, needed);
         need("updates_per_step", (0.0..=100.0).contains(&self.updates_per_step), "between 0 and 100")?;
         need("batch", (1..=1 << 20).contains(&self.batch), "between 1 and 1048576")?;
         need("replay", (1..=1 << 31).contains(&self.replay), "between 1 and 2147483648")?;
         need("log_every", self.log_every > 0, "at least 1")?;
         need("violation.cost", self.violation.cost >= 0.0, "0 or more")?;
-        need("learner.width", (1..=1 << 14).contains(&learner.width), "between 1 and 16384")?;
-        need("learner.layers", (1..=64).contains(&learner.layers), "between 1 and 64")?;
-        need("learner.rate", learner.rate > 0.0 && learner.rate < 1.0, "between 0 and 1")?;
-        need("learner.gamma", (0.0..1.0).contains(&learner.gamma), "at least 0 and below 1")?;
-        need("learner.tau", learner.tau > 0.0 && learner.tau <= 1.0, "above 0 and at most 1")?;
-        need("learner.alpha", learner.alpha > 0.0 && learner.alpha.is_finite(), "above 0")?;
-        need("learner.actor_every", learner.actor_every > 0, "at least 1")
+        self.learner.check(&format!("{algo}.learner"))
     }
 }
 
