@@ -56,10 +56,20 @@ impl Twin {
         [&self.critics[0].net, &self.critics[1].net]
     }
 
+    /// The critics with their gradients, to be looked at.
+    pub fn models_mut(&mut self) -> &mut [Model; 2] {
+        &mut self.critics
+    }
+
     /// Outputs of both critics for `rows` of `input`.
     pub fn forward(&mut self, input: &[f32], rows: usize) -> [&[f32]; 2] {
         let [a, b] = &mut self.tapes;
         [self.critics[0].net.forward(input, rows, a), self.critics[1].net.forward(input, rows, b)]
+    }
+
+    /// What the last [`Twin::forward`] gave.
+    pub fn outputs(&self) -> [&[f32]; 2] {
+        [self.tapes[0].output(), self.tapes[1].output()]
     }
 
     /// Outputs of both targets.

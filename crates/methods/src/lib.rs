@@ -2,6 +2,7 @@
 //!
 //! To add a method: one file (or folder) like [`sac`], its `pub mod` line and one line of [`METHODS`].
 
+pub mod cpq;
 mod held_out;
 pub mod recovery_rl;
 pub mod sac;
@@ -60,6 +61,13 @@ pub const METHODS: &[Entry] = &[
         demos: true,
         defaults: |spec| settings(&recovery_rl::RecoveryRlConfig::of(spec.name)),
         build: |spec, text, setup| Ok(Box::new(recovery_rl::RecoveryRl::new(spec, parse(text)?, setup)?)),
+    },
+    Entry {
+        name: "cpq",
+        about: "CPQ: offline Q-learning that values what leads to cost at nothing, then continued online",
+        demos: true,
+        defaults: |_| settings(&cpq::CpqConfig::default()),
+        build: |spec, text, setup| Ok(Box::new(cpq::Cpq::new(spec, parse(text)?, setup)?)),
     },
 ];
 

@@ -7,6 +7,7 @@ use blocks::record::{EpisodeRow, Memory, Metrics, Recorder};
 use blocks::rng::Rng;
 use blocks::run::{Clock, Run};
 use blocks::toy::Toy;
+use methods::cpq::{Cpq, CpqConfig};
 use methods::recovery_rl::{RecoveryRl, RecoveryRlConfig};
 use methods::{Method, Setup};
 
@@ -237,8 +238,8 @@ fn with_file<T: serde::de::DeserializeOwned>(algo: &str, file: &str, defaults: &
     table.try_into().unwrap()
 }
 
-/// The tuned variant: on four seeds it falls 3 to 4 times in 8000 steps and earns 50 to 52 at their end; without its switch SAC falls
-/// 35 to 56 times in the same steps.
+/// The tuned variant: on four seeds it falls 3 to 10 times in 8000 steps and earns 47 to 49 at their end; without its switch it falls 35 to
+/// 56 times (three seeds).
 #[test]
 fn recovery_rl_walks_the_bridge_with_far_fewer_falls_than_without_its_switch() {
     let demos = demonstrations(60);
@@ -260,7 +261,7 @@ fn recovery_rl_walks_the_bridge_with_far_fewer_falls_than_without_its_switch() {
         guarded.clock.violations, guarded.last
     );
     assert!(risk_auc > 0.8, "{}", guarded.report);
-    assert!(guarded.clock.violations <= 12, "{} violations", guarded.clock.violations);
+    assert!(guarded.clock.violations <= 15, "{} violations", guarded.clock.violations);
     assert!(guarded.last > 42.0, "the last 20 episodes earn {}", guarded.last);
     assert!(mean > 45.0 && falls <= 1, "evaluated: {mean}, {falls} of 20 fall");
     let shares = guarded.metrics.iter().map(|(_, m)| m.get("Recovery/share").unwrap());
@@ -283,6 +284,101 @@ fn recovery_rl_repeats_and_resumes() {
 #[test]
 fn recovery_rl_refuses_demonstrations_it_cannot_learn_from() {
     let mut method = RecoveryRl::new(&spec(), recovery_config(), setup("recovery-rl", 0)).unwrap();
+    refuses_other_robots(&mut method);
+    let mut safe = Demonstrations::new("toy", 5, 2);
+    for trajectory in demonstrations(6).trajectories().iter().filter(|t| !t.violates()) {
+        safe.push(trajectory.clone()).unwrap();
+    }
+    assert!(method.accepts(&safe).unwrap_err().to_string().contains("no violation"));
+}
+
+/// Small and quick: seconds.
+fn cpq_config() -> CpqConfig {
+    let mut config = CpqConfig::default();
+    config.batch = 64;
+    config.log_every = 1000;
+    config.width = 64;
+    config.actor_rate = 1e-3;
+    config.vae.width = 64;
+    config.offline_updates = 5000;
+    config.cost.alpha_rate = 1e-3;
+    config
+}
+
+/// The offline stage and 8000 steps: violations of the steps, and the policy after both stages, evaluated.
+fn cpq_run(config: CpqConfig, seed: u64) -> ((f64, usize), Outcome) {
+    let mut method = Cpq::new(&spec(), config, setup("cpq", seed)).unwrap();
+    let report = method.pretrain(&demonstrations(60), &mut quiet).unwrap();
+    let offline = evaluate(&method, 20);
+    let mut outcome = whole_run(&mut method, seed, 8000, None);
+    outcome.report = report;
+    let (mean, falls) = outcome.evaluation;
+    let (violations, last, auc) = (outcome.clock.violations, outcome.last, &outcome.report["auc"]);
+    println!(
+        "seed {seed}: offline {offline:?} violations {violations} last {last:.1} eval {mean:.1} {falls} auc {auc}"
+    );
+    (offline, outcome)
+}
+
+/// `SEEDS=4 cargo test --release -p methods --test rivals_toy seeds -- --ignored --nocapture`: what the thresholds below rest on.
+#[test]
+#[ignore = "prints; minutes"]
+fn seeds() {
+    let demos = demonstrations(60);
+    for seed in 0..std::env::var("SEEDS").map_or(4, |s| s.parse().unwrap()) {
+        let tuned = with_file("recovery-rl", "recovery-rl-tuned.toml", &toml::to_string(&recovery_config()).unwrap());
+        let mut method = RecoveryRl::new(&spec(), tuned, setup("recovery-rl", seed)).unwrap();
+        let o = whole_run(&mut method, seed, 8000, Some(&demos));
+        println!(
+            "recovery-rl, tuned, seed {seed}: violations {} last {:.1} eval {:?} auc {}",
+            o.clock.violations, o.last, o.evaluation, o.report["auc"]
+        );
+        cpq_run(cpq_config(), seed);
+        print!("as OSRL, ");
+        cpq_run(cpq_as_osrl(), seed);
+    }
+}
+
+fn cpq_as_osrl() -> CpqConfig {
+    let config = with_file("cpq", "cpq-as-osrl.toml", &toml::to_string(&cpq_config()).unwrap());
+    CpqConfig { batch: 64, ..config }
+}
+/// On four seeds: 0 to 14 violations, returns of 24 to 31 and no fall among 20 episodes after 8000 steps, AUC 0.99. The demonstrator earns
+/// 28 where it does not fall.
+#[test]
+fn cpq_stays_on_the_bridge_and_moves() {
+    let (_, outcome) = cpq_run(cpq_config(), 0);
+    let (mean, falls) = outcome.evaluation;
+    assert!(outcome.report["auc"].as_f64().unwrap() > 0.9, "{}", outcome.report);
+    assert!(outcome.report["ood_auc"].as_f64().unwrap() > 0.7, "{}", outcome.report);
+    assert!(outcome.clock.violations <= 20, "{} violations", outcome.clock.violations);
+    assert!(mean > 18.0 && falls <= 1, "evaluated: {mean}, {falls} of 20 fall");
+    let last = &outcome.metrics.last().unwrap().1;
+    assert_eq!(last.get("Value/ood_share"), Some(0.25));
+    assert!(last.get("Value/ood_cost") > last.get("Value/cost_critic"), "actions unlike the data cost more: {last:?}");
+}
+
+#[test]
+fn the_file_of_the_public_behaviour_undoes_every_correction() {
+    let cost = cpq_as_osrl().cost;
+    assert!(!cost.ends && !cost.greatest && !cost.descend && !cost.ood_gradient);
+    let ours = CpqConfig::default().cost;
+    assert!(ours.ends && ours.greatest && ours.descend && ours.ood_gradient);
+}
+
+#[test]
+fn cpq_repeats_and_resumes() {
+    repeats_and_resumes(|seed| {
+        let mut config = cpq_config();
+        config.offline_updates = 50;
+        config.updates_per_step = 0.3;
+        Box::new(Cpq::new(&spec(), config, setup("cpq", seed)).unwrap())
+    });
+}
+
+#[test]
+fn cpq_refuses_demonstrations_it_cannot_learn_from() {
+    let mut method = Cpq::new(&spec(), cpq_config(), setup("cpq", 0)).unwrap();
     refuses_other_robots(&mut method);
     let mut safe = Demonstrations::new("toy", 5, 2);
     for trajectory in demonstrations(6).trajectories().iter().filter(|t| !t.violates()) {

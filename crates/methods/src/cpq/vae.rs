@@ -102,15 +102,11 @@ impl Vae {
         }
     }
 
-    /// One update on a minibatch; writes the divergences of its actions, as they were before it.
-    pub fn update(&mut self, batch: &Batch, rng: &mut Rng, divergences: &mut Vec<f32>) -> VaeLoss {
+    /// One update on a minibatch.
+    pub fn update(&mut self, batch: &Batch, rng: &mut Rng) -> VaeLoss {
         self.noise.resize(batch.rows * self.latent(), 0.0);
         rng.fill_normal(&mut self.noise);
         let loss = self.gradient(batch);
-        divergences.resize(batch.rows, 0.0);
-        for (kl, head) in divergences.iter_mut().zip(self.encoder_tape.output().chunks_exact(4 * self.action)) {
-            *kl = divergence(head);
-        }
         self.encoder.step();
         self.decoder.step();
         loss
@@ -285,10 +281,10 @@ mod tests {
             let action = [0.5 * row[0].clamp(-1.5, 1.5) + 0.05 * row[3], -0.4 + 0.05 * row[4]];
             replay.push(&row[..3], &action, 0.0, false, &row[..3]);
         }
-        let (mut batch, mut kls) = (Batch::default(), Vec::new());
+        let mut batch = Batch::default();
         for _ in 0..1500 {
             replay.sample(64, &mut rng, &mut batch);
-            vae.update(&batch, &mut rng, &mut kls);
+            vae.update(&batch, &mut rng);
         }
         replay.sample(500, &mut rng, &mut batch);
         let (mut like, mut unlike) = (vec![0.0; 500], vec![0.0; 500]);
