@@ -294,13 +294,15 @@ fn recovery_rl_refuses_demonstrations_it_cannot_learn_from() {
 
 /// Small and quick: seconds.
 fn cpq_config() -> CpqConfig {
-    let mut config = CpqConfig::default();
-    config.batch = 64;
-    config.log_every = 1000;
-    config.width = 64;
-    config.actor_rate = 1e-3;
+    let mut config = CpqConfig {
+        batch: 64,
+        log_every: 1000,
+        width: 64,
+        actor_rate: 1e-3,
+        offline_updates: 5000,
+        ..CpqConfig::default()
+    };
     config.vae.width = 64;
-    config.offline_updates = 5000;
     config.cost.alpha_rate = 1e-3;
     config
 }
@@ -385,4 +387,10 @@ fn cpq_refuses_demonstrations_it_cannot_learn_from() {
         safe.push(trajectory.clone()).unwrap();
     }
     assert!(method.accepts(&safe).unwrap_err().to_string().contains("no violation"));
+    let mut unpaid = Demonstrations::new("toy", 5, 2);
+    for mut trajectory in demonstrations(6).trajectories().iter().cloned() {
+        trajectory.rewards.fill(0.0);
+        unpaid.push(trajectory).unwrap();
+    }
+    assert!(method.accepts(&unpaid).unwrap_err().to_string().contains("no reward"));
 }

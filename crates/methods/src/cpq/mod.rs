@@ -599,6 +599,9 @@ impl Method for Cpq {
         if demos.violations() == 0 {
             return Err(Error::other("the demonstrations hold no violation: there is no cost to learn from"));
         }
+        if demos.trajectories().iter().all(|t| t.rewards.iter().all(|r| *r == 0.0)) {
+            return Err(Error::other("the demonstrations hold no reward: there is nothing to learn a policy from"));
+        }
         Ok(())
     }
 
