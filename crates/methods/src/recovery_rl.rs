@@ -498,6 +498,10 @@ impl RecoveryRl {
     }
 
     fn record(&mut self, run: &mut Run) -> Result<()> {
+        // The first row names the columns of `progress.csv`: none is written before there are losses.
+        if self.metrics.0.is_empty() && self.config.updates_per_step > 0.0 {
+            return Ok(());
+        }
         let [steps, recovered, risk] = std::mem::take(&mut self.seen);
         let steps = steps.max(1.0);
         let mut metrics = std::mem::take(&mut self.metrics);

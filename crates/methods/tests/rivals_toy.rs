@@ -266,9 +266,30 @@ fn recovery_rl_walks_the_bridge_with_far_fewer_falls_than_without_its_switch() {
     assert!(mean > 45.0 && falls <= 1, "evaluated: {mean}, {falls} of 20 fall");
     let shares = guarded.metrics.iter().map(|(_, m)| m.get("Recovery/share").unwrap());
     assert!(shares.fold(0.0, f64::max) > 0.01, "the recovery policy acts now and then");
-    assert!(guarded.metrics.last().unwrap().1.get("Loss/Loss_risk_critic").is_some());
     let unguarded = run(1.0, 1).clock.violations;
     assert!(unguarded >= 2 * guarded.clock.violations, "{unguarded} violations without the switch");
+}
+
+#[test]
+fn every_row_has_every_column_from_the_first_on() {
+    let demos = demonstrations(12);
+    let columns = |method: &mut dyn Method| {
+        let rows = whole_run(method, 0, 700, Some(&demos)).metrics;
+        assert!(rows.len() >= 5, "{} rows", rows.len());
+        let names = |m: &Metrics| m.0.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+        assert!(rows.iter().all(|(_, m)| names(m) == names(&rows[0].1)));
+        names(&rows[0].1)
+    };
+    // One update every ten steps, which fall between the rows.
+    let mut config = recovery_config();
+    (config.updates_per_step, config.log_every, config.random_steps, config.risk.offline_updates) = (0.1, 100, 105, 10);
+    let names = columns(&mut RecoveryRl::new(&spec(), config, setup("recovery-rl", 0)).unwrap());
+    for name in ["Loss/Loss_reward_critic", "Loss/Loss_risk_critic", "Loss/Loss_recovery", "Recovery/share"] {
+        assert!(names.contains(&name), "{name} in {names:?}");
+    }
+    let config = CpqConfig { updates_per_step: 0.11, log_every: 100, offline_updates: 10, ..cpq_config() };
+    let names = columns(&mut Cpq::new(&spec(), config, setup("cpq", 0)).unwrap());
+    assert!(names.contains(&"Loss/Loss_cost_critic") && names.contains(&"Value/gate_open"), "{names:?}");
 }
 
 #[test]

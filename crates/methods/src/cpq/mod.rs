@@ -661,7 +661,9 @@ impl Method for Cpq {
                 let steps = run.clock().steps;
                 self.learn(steps)?;
                 run.add_time("learning", learning);
-                if steps.is_multiple_of(self.learner.config.log_every) {
+                // The first row names the columns of `progress.csv`: none is written before there are losses.
+                let learns = self.learner.config.updates_per_step > 0.0;
+                if steps.is_multiple_of(self.learner.config.log_every) && !(learns && self.metrics.0.is_empty()) {
                     run.record(&std::mem::take(&mut self.metrics))?;
                 }
                 run.checkpoint(|to| self.save(to))?;
