@@ -13,5 +13,6 @@ pub mod run;
 pub mod soft_actor_critic;
 pub mod team;
 pub mod toy;
+pub mod twin;
 
 pub use error::{Error, Result};

@@ -96,7 +96,17 @@ pub enum Regulariser {
     Entropy,
     /// Closeness to a frozen prior: the penalty is KL(π(·|s) ‖ q(·|s)) of plain Gaussians (Pertsch et al. 2021; section
     /// 4.2.2 of the paper).
-    KlToPrior(Mlp),
+    KlToPrior(Prior),
+}
+
+/// What a policy is held to, and the box its choices are kept in.
+#[derive(Clone, Debug)]
+pub struct Prior {
+    /// Heads `[mean, log σ]` of q(·|s).
+    pub net: Mlp,
+    /// Choices are cut at ± this, coordinate by coordinate, and a cut coordinate has no gradient. Nothing outside is ever
+    /// played, so critics know nothing of it: without the box, policy and critics talk each other up without end.
+    pub bound: Vec<f32>,
 }
 
 /// What a violating transition is worth.
@@ -174,8 +184,8 @@ fn rows<T>(values: &[T], part: Part, columns: usize) -> &[T] {
     &values[part.from * columns..(part.from + part.rows) * columns]
 }
 
-/// Writes `[state, choice]` rows.
-fn join(out: &mut Vec<f32>, state: &[f32], obs: usize, choice: &[f32], action: usize) {
+/// Writes `[state, choice]` rows: a critic's input.
+pub fn join(out: &mut Vec<f32>, state: &[f32], obs: usize, choice: &[f32], action: usize) {
     let n = state.len() / obs;
     out.resize(n * (obs + action), 0.0);
     for (i, row) in out.chunks_exact_mut(obs + action).enumerate() {
@@ -201,13 +211,14 @@ impl SoftActorCritic {
     /// A policy that starts as a copy of `prior` and is held to it, α keeping their mean divergence at `divergence`.
     pub fn near_prior(
         config: SoftActorCriticConfig,
-        prior: &Mlp,
+        prior: Prior,
         divergence: f64,
         threads: usize,
         rng: &mut Rng,
     ) -> Result<Self> {
-        let regulariser = Regulariser::KlToPrior(prior.clone());
-        Self::with(config, regulariser, divergence, prior.clone(), prior.inputs(), threads, rng)
+        assert_eq!(prior.net.outputs(), 2 * prior.bound.len());
+        let (actor, obs) = (prior.net.clone(), prior.net.inputs());
+        Self::with(config, Regulariser::KlToPrior(prior), divergence, actor, obs, threads, rng)
     }
 
     fn with(
@@ -339,7 +350,10 @@ impl SoftActorCritic {
             Regulariser::Entropy => gaussian::squashed_sample(head, noise, dim, &mut w.choice, &mut w.penalty),
             Regulariser::KlToPrior(prior) => {
                 gaussian::sample(head, noise, dim, &mut w.choice);
-                let prior = prior.forward(state, n, &mut w.prior_tape);
+                for choice in w.choice.chunks_exact_mut(dim) {
+                    choice.iter_mut().zip(&prior.bound).for_each(|(z, bound)| *z = z.clamp(-bound, *bound));
+                }
+                let prior = prior.net.forward(state, n, &mut w.prior_tape);
                 for (row, penalty) in w.penalty.iter_mut().enumerate() {
                     let [head, prior] = [head, prior].map(|h| &h[row * 2 * dim..][..2 * dim]);
                     *penalty = gaussian::kl(head, prior);
@@ -433,7 +447,12 @@ impl SoftActorCritic {
             Regulariser::Entropy => {
                 gaussian::squashed_backward(head, noise, action, &w.choice, &w.d_action, weight, &mut w.d_head);
             }
-            Regulariser::KlToPrior(_) => {
+            Regulariser::KlToPrior(prior) => {
+                for (d, choice) in w.d_action.chunks_exact_mut(action).zip(w.choice.chunks_exact(action)) {
+                    for ((d, z), bound) in d.iter_mut().zip(choice).zip(&prior.bound) {
+                        *d = if z.abs() < *bound { *d } else { 0.0 };
+                    }
+                }
                 gaussian::sample_backward(head, noise, action, &w.d_action, &mut w.d_head);
                 for (row, d_head) in w.d_head.chunks_exact_mut(2 * action).enumerate() {
                     let [head, prior] = [head, w.prior_tape.output()].map(|h| &h[row * 2 * action..][..2 * action]);
@@ -445,8 +464,8 @@ impl SoftActorCritic {
     }
 
     /// Gives the policy its prior again, after a checkpoint has been read: the prior is kept with the skills it belongs to.
-    pub fn set_prior(&mut self, prior: &Mlp) {
-        self.regulariser = Regulariser::KlToPrior(prior.clone());
+    pub fn set_prior(&mut self, prior: Prior) {
+        self.regulariser = Regulariser::KlToPrior(prior);
     }
 
     /// Reads back only the policy, out of a snapshot.
@@ -584,15 +603,15 @@ mod tests {
     }
 
     /// One row's plain choice and its divergence from the prior, written out anew in f64.
-    fn act_near(net: &Mlp, prior: &Mlp, state: &[f32], noise: &[f32]) -> (Vec<f32>, f64) {
+    fn act_near(net: &Mlp, prior: &Prior, state: &[f32], noise: &[f32]) -> (Vec<f32>, f64) {
         let (mut tape, mut prior_tape) = (Tape::default(), Tape::default());
-        let (p, q) = (net.forward(state, 1, &mut tape), prior.forward(state, 1, &mut prior_tape));
+        let (p, q) = (net.forward(state, 1, &mut tape), prior.net.forward(state, 1, &mut prior_tape));
         let mut kl = 0.0;
         let choice = (0..ACTION)
             .map(|i| {
                 let [mp, lp, mq, lq] = [p[i], p[ACTION + i], q[i], q[ACTION + i]].map(f64::from);
                 kl += lq - lp + ((2.0 * lp).exp() + (mp - mq).powi(2)) / (2.0 * (2.0 * lq).exp()) - 0.5;
-                (mp + lp.exp() * f64::from(noise[i])) as f32
+                ((mp + lp.exp() * f64::from(noise[i])) as f32).clamp(-prior.bound[i], prior.bound[i])
             })
             .collect();
         (choice, kl)
@@ -604,7 +623,10 @@ mod tests {
         let mut rng = Rng::stream(4, "prior");
         let prior = Mlp::new(&[OBS, 5, 2 * ACTION], &mut rng);
         let config = SoftActorCriticConfig { width: 6, alpha: 0.3, ..Default::default() };
-        let mut sac = SoftActorCritic::near_prior(config, &prior, 1.0, 1, &mut rng).unwrap();
+        // Tight enough to cut some of the choices.
+        let bound = vec![0.4; ACTION];
+        let prior = Prior { net: prior, bound };
+        let mut sac = SoftActorCritic::near_prior(config, prior.clone(), 1.0, 1, &mut rng).unwrap();
         sac.noise = plain.noise.clone();
         // Away from the prior, so that the divergence has a gradient.
         sac.actor.net.params.iter_mut().enumerate().for_each(|(i, p)| *p += 0.6 * (i as f32).sin());
@@ -618,6 +640,8 @@ mod tests {
             assert!((f64::from(worker.target[r]) - f64::from(batch.reward[r]) - bootstrap).abs() < 1e-4, "row {r}");
         }
         sac.actor_part(&mut worker, ALL, &batch, 0);
+        let cut = worker.choice.iter().filter(|z| z.abs() == 0.4).count();
+        assert!(cut > 0 && cut < worker.choice.len(), "{cut} of {} are cut", worker.choice.len());
         differences(&sac.actor.net.params, &worker.actor_grad, |params| {
             let mut net = sac.actor.net.clone();
             net.params.copy_from_slice(params);

@@ -2,6 +2,9 @@
 //!
 //! To add a method: one file (or folder) like [`sac`], its `pub mod` line and one line of [`METHODS`].
 
+pub mod cpq;
+mod held_out;
+pub mod recovery_rl;
 pub mod sac;
 pub mod smbpo;
 pub mod sskp;
@@ -97,6 +100,20 @@ pub const METHODS: &[Entry] = &[
         defaults: |_| settings(&sskp::SskpConfig::with_planning(Planning::Off)),
         build: |spec, text, setup| Ok(Box::new(sskp::Sskp::new(spec, parse(text)?, setup)?)),
     },
+    Entry {
+        name: "recovery-rl",
+        about: "Recovery RL: a second policy takes over where the learnt risk of the task policy's action is high",
+        demos: true,
+        defaults: |spec| settings(&recovery_rl::RecoveryRlConfig::of(spec.name)),
+        build: |spec, text, setup| Ok(Box::new(recovery_rl::RecoveryRl::new(spec, parse(text)?, setup)?)),
+    },
+    Entry {
+        name: "cpq",
+        about: "CPQ: offline Q-learning that values what leads to cost at nothing, then continued online",
+        demos: true,
+        defaults: |_| settings(&cpq::CpqConfig::default()),
+        build: |spec, text, setup| Ok(Box::new(cpq::Cpq::new(spec, parse(text)?, setup)?)),
+    },
 ];
 
 /// The method called `name`.
@@ -118,6 +135,17 @@ fn parse<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
 /// One clear sentence about a setting out of its range.
 fn need(algo: &str, key: &str, fine: bool, needed: &str) -> Result<()> {
     if fine { Ok(()) } else { Err(Error::other(format!("{algo}.{key} must be {needed}"))) }
+}
+
+/// Demonstrations of another robot cannot be learnt from.
+fn same_robot(demos: &Demonstrations, obs: usize, action: usize) -> Result<()> {
+    if (demos.obs_dim, demos.action_dim) == (obs, action) {
+        return Ok(());
+    }
+    Err(Error::other(format!(
+        "the demonstrations are of {} ({} observations, {} actions), the robot has {obs} and {action}",
+        demos.env, demos.obs_dim, demos.action_dim
+    )))
 }
 
 /// Hears how far a stage of pre-training has come: its name, steps done, steps in all. An error stops it.

@@ -26,7 +26,7 @@ use blocks::record::Metrics;
 use blocks::replay::{Batch, Replay};
 use blocks::rng::{Rng, RngState};
 use blocks::run::{Run, Segment};
-use blocks::soft_actor_critic::{SoftActorCritic, SoftActorCriticConfig, ViolationValue};
+use blocks::soft_actor_critic::{Prior, SoftActorCritic, SoftActorCriticConfig, ViolationValue};
 use blocks::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -200,9 +200,11 @@ impl Sskp {
         let (obs, dim) = (spec.obs_dim, config.skill.dim);
         let skills = SkillModel::new(config.skill.clone(), obs, spec.action_dim, &mut rng);
         let risk = RiskPredictor::new(config.risk.clone(), obs, dim, &mut rng);
-        let policy = build_policy(&config, skills.prior_net(), setup.threads, &mut rng)?;
+        let bound = vec![2.0; dim];
+        let prior = Prior { net: skills.prior_net().clone(), bound: bound.clone() };
+        let policy = build_policy(&config, prior, setup.threads, &mut rng)?;
         Ok(Self {
-            planner: Planner::new(config.planner.clone(), vec![2.0; dim]),
+            planner: Planner::new(config.planner.clone(), bound),
             positive: Pairs::new(obs, dim, config.risk.capacity),
             unlabelled: Pairs::new(obs, dim, config.risk.capacity),
             replay: Replay::new(obs, dim, config.policy.replay),
@@ -229,12 +231,17 @@ impl Sskp {
         })
     }
 
+    /// What the policy starts from and is held to: q_ψ, inside the planner's box.
+    fn prior(&self) -> Prior {
+        Prior { net: self.skills.prior_net().clone(), bound: self.planner.bound.clone() }
+    }
+
     fn uses_risk(&self) -> bool {
         self.config.planner.planning != Planning::Off
     }
 }
 
-fn build_policy(config: &SskpConfig, prior: &Mlp, threads: usize, rng: &mut Rng) -> Result<SoftActorCritic> {
+fn build_policy(config: &SskpConfig, prior: Prior, threads: usize, rng: &mut Rng) -> Result<SoftActorCritic> {
     let p = &config.policy;
     let learner = SoftActorCriticConfig {
         width: p.width,
@@ -266,7 +273,7 @@ impl Sskp {
         self.planner.bound = self.skill_box(demos);
         // The policy starts as the prior that has just been learnt.
         let mut rng = Rng::stream(self.seed, "policy init");
-        self.policy = build_policy(&self.config, self.skills.prior_net(), self.threads, &mut rng)?;
+        self.policy = build_policy(&self.config, self.prior(), self.threads, &mut rng)?;
         if self.uses_risk() {
             let mut rng = Rng::stream(self.seed, "risk");
             (self.positive, self.unlabelled) = risk::demonstration_pairs(demos, &mut self.skills, &self.config.risk);
@@ -527,7 +534,7 @@ impl Method for Sskp {
         self.load_policy(from)?;
         self.risk.load(from)?;
         self.policy.load(from)?;
-        self.policy.set_prior(self.skills.prior_net());
+        self.policy.set_prior(self.prior());
         self.positive.load("positive", from)?;
         self.unlabelled.load("unlabelled", from)?;
         self.replay.load("skills", from)?;
