@@ -266,6 +266,10 @@ mod tests {
         assert_eq!(a.method["batch"], b.method["batch"]);
         assert_eq!((a.run.threads, b.run.threads), (1, 2));
         assert_ne!(a.identity(), b.identity());
+        assert!(
+            !a.to_toml().contains("demos"),
+            "runs without demonstrations are the runs they were before there were any"
+        );
     }
 
     #[test]
@@ -301,9 +305,11 @@ mod tests {
         assert_eq!(a.identity(), b.identity());
         (b.run.demos, b.run.skills) = ("elsewhere".into(), "elsewhere".into());
         assert_eq!(a.identity(), b.identity(), "a place is not the content");
-        for change in
-            [|r: &mut RunConfig| r.seed = 5, |r| r.demos_sha256 = "ab".into(), |r| r.skills_sha256 = "c".into()]
-        {
+        for change in [
+            |r: &mut RunConfig| r.seed = 5,
+            |r: &mut RunConfig| r.demos_sha256 = "ab".into(),
+            |r: &mut RunConfig| r.skills_sha256 = "c".into(),
+        ] {
             let mut other = a.clone();
             change(&mut other.run);
             assert_ne!(a.identity(), other.identity());

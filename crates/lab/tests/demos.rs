@@ -474,7 +474,7 @@ fn agent(path: &Path) {
         overrides.set(setting).unwrap();
     }
     let config = Config::resolve(RunConfig::new("sac", "toy", 1, 3000), &overrides).unwrap();
-    lab::train::train(&config, path, Default::default(), true).unwrap();
+    lab::train::train(&config, path, Default::default()).unwrap();
 }
 
 #[test]
