@@ -104,13 +104,20 @@ fn demonstrations_that_cannot_be_used_are_refused_before_anything_is_written() {
         t.end = Ending::Cut;
     });
     refused(&place, &with(&place.set("toy/safe-v0", &safe)), &["safe-v0", "no violation"]);
-    let short = toy(|t| {
-        let from = t.steps() - 9;
+    let last = |t: &mut blocks::demos::Trajectory, steps: usize| {
+        let from = t.steps() - steps;
         t.observations.drain(..from * 5);
         t.actions.drain(..from * 2);
         t.rewards.drain(..from);
         t.costs.drain(..from);
+    };
+    let doomed = toy(|t| {
+        last(t, 10);
+        t.costs[9] = 1.0;
+        t.end = Ending::Violation;
     });
+    refused(&place, &with(&place.set("toy/doomed-v0", &doomed)), &["doomed-v0", "every state"]);
+    let short = toy(|t| last(t, 9));
     refused(&place, &with(&place.set("toy/short-v0", &short)), &["short-v0", "10 steps", "length of a skill"]);
     // No set of the toy is shipped.
     let none: Vec<String> = sets.iter().filter(|s| !s.starts_with("run.demos")).cloned().collect();
@@ -226,6 +233,9 @@ fn a_signal_while_learning_from_demonstrations_leaves_cleanly_and_resume_begins_
         assert!(outcome(&place.path("whole")) == outcome(&place.path(&run)), "SIG{signal}");
         fs::remove_dir_all(place.path("cache")).unwrap();
     }
+    // Once it has begun, a run needs its demonstrations no more.
+    fs::remove_dir_all(&demos).unwrap();
+    fine(&place.sskp(&["resume", "whole", "-n", "500", "--quiet"]));
 }
 
 #[test]

@@ -266,6 +266,10 @@ mod tests {
         assert_eq!(a.method["batch"], b.method["batch"]);
         assert_eq!((a.run.threads, b.run.threads), (1, 2));
         assert_ne!(a.identity(), b.identity());
+        assert!(
+            !a.to_toml().contains("demos"),
+            "runs without demonstrations are the runs they were before there were any"
+        );
     }
 
     #[test]

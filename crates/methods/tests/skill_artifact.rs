@@ -128,6 +128,14 @@ fn a_folder_that_cannot_be_written_keeps_nothing_and_a_stop_leaves_nothing() {
 }
 
 #[test]
+fn a_model_that_came_apart_is_an_error_and_is_not_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let wild = SkillConfig { rate: 1e30, ..config() };
+    let error = fit(&wild, &demonstrations(6), &files(Some(dir.path().into()), None)).err().unwrap().to_string();
+    assert!(error.contains("not finite") && kept(dir.path()).is_empty(), "{error}");
+}
+
+#[test]
 fn a_foreign_model_is_refused_by_what_does_not_fit() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("mine.safetensors");

@@ -127,6 +127,12 @@ pub fn obtain(config: &SkillConfig, demos: &Demonstrations, files: &Files, seen:
         SkillModel::new(config.clone(), demos.obs_dim, demos.action_dim, &mut Rng::stream(config.seed, "skill model"));
     let mut rng = Rng::stream(config.seed, "skill windows");
     let held_out = model.fit(demos, &mut rng, |step, _| seen("skills", step, config.steps))?;
+    let SkillLoss { reconstruction, kl, prior_log_prob } = held_out;
+    if ![reconstruction, kl, prior_log_prob].iter().all(|x| x.is_finite()) {
+        let text =
+            "the skill model came apart: its losses on held-out episodes are not finite; try a smaller skill.rate";
+        return Err(Error::other(text));
+    }
     let mut fitted = Fitted { model, held_out, about: wanted, found: None, kept: None };
     fitted.kept = kept.filter(|path| {
         let folder = path.parent().expect("it is in a folder");

@@ -301,6 +301,10 @@ impl Sskp {
             let text = "no episode of the demonstrations has";
             return Err(Error::other(format!("{text} {horizon} steps, the length of a skill")));
         }
+        if self.uses_risk() && demos.states_with_violation_ahead(horizon).all(|(_, ahead)| ahead) {
+            let text = "every state of the demonstrations has a violation within the next";
+            return Err(Error::other(format!("{text} {horizon} steps: nothing tells risky from safe")));
+        }
         self.files.refuse_named(&self.config.skill, obs, action)
     }
 
