@@ -69,7 +69,7 @@ pub struct RiskCriticConfig {
     pub rate: f64,
     /// Polyak rate of the targets.
     pub tau: f64,
-    /// Share of violating transitions in a minibatch, as soon as there are as many; 0 to draw uniformly.
+    /// Share of violating transitions in a minibatch, as soon as there is one; 0 to draw uniformly.
     pub positive_fraction: f64,
     /// Transitions kept, violating and other ones each.
     pub memory: usize,
@@ -454,13 +454,13 @@ impl RecoveryRl {
         gaussian::squashed_sample(head, &self.noise, self.noise.len(), &mut self.proposed, &mut [0.0]);
     }
 
-    /// A minibatch of the risk critic's memory: `positive_fraction` of it violating as soon as that many are there, which are
-    /// drawn from their own ring; else uniformly.
+    /// A minibatch of the risk critic's memory, `positive_fraction` of it violating. Drawn with replacement, so that a few dozen
+    /// violations are enough: demonstrations hold no more.
     fn sample_memory(&mut self) {
         let n = self.config.batch;
         let wanted = (self.config.risk.positive_fraction * n as f64) as usize;
         let [positive, other] = &self.memory;
-        let share = (wanted > 0 && positive.len() >= wanted && !other.is_empty()).then_some(wanted);
+        let share = (wanted > 0 && !positive.is_empty() && !other.is_empty()).then_some(wanted);
         Replay::sample_two([positive, other], share, n, &mut self.risk_rng, &mut self.batch);
     }
 

@@ -238,8 +238,8 @@ fn with_file<T: serde::de::DeserializeOwned>(algo: &str, file: &str, defaults: &
     table.try_into().unwrap()
 }
 
-/// The tuned variant: on four seeds it falls 3 to 10 times in 8000 steps and earns 47 to 49 at their end; without its switch it falls 35 to
-/// 56 times (three seeds).
+/// The tuned variant: on four seeds it falls 0 or 1 times in 8000 steps, earns 37 to 49 at their end and 43 to 55 when evaluated; without its
+/// switch it falls 35 to 56 times (three seeds).
 #[test]
 fn recovery_rl_walks_the_bridge_with_far_fewer_falls_than_without_its_switch() {
     let demos = demonstrations(60);
@@ -260,14 +260,14 @@ fn recovery_rl_walks_the_bridge_with_far_fewer_falls_than_without_its_switch() {
         "violations {} last {:.1} evaluated {mean:.1} {falls} auc {risk_auc:.3}",
         guarded.clock.violations, guarded.last
     );
-    assert!(risk_auc > 0.8, "{}", guarded.report);
-    assert!(guarded.clock.violations <= 15, "{} violations", guarded.clock.violations);
-    assert!(guarded.last > 42.0, "the last 20 episodes earn {}", guarded.last);
-    assert!(mean > 45.0 && falls <= 1, "evaluated: {mean}, {falls} of 20 fall");
+    assert!(risk_auc > 0.9, "{}", guarded.report);
+    assert!(guarded.clock.violations <= 8, "{} violations", guarded.clock.violations);
+    assert!(guarded.last > 30.0, "the last 20 episodes earn {}", guarded.last);
+    assert!(mean > 36.0 && falls <= 1, "evaluated: {mean}, {falls} of 20 fall");
     let shares = guarded.metrics.iter().map(|(_, m)| m.get("Recovery/share").unwrap());
     assert!(shares.fold(0.0, f64::max) > 0.01, "the recovery policy acts now and then");
     let unguarded = run(1.0, 1).clock.violations;
-    assert!(unguarded >= 2 * guarded.clock.violations, "{unguarded} violations without the switch");
+    assert!(unguarded > 15 && unguarded >= 2 * guarded.clock.violations, "{unguarded} violations without the switch");
 }
 
 #[test]
