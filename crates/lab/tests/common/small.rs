@@ -105,7 +105,7 @@ fn shrink(table: &toml::Table, path: &str, sets: &mut Vec<String>) {
             ("refit_updates" | "rollouts", _) => 20,
             ("updates_per_step", _) => 1,
             // Of pre-training; the run's own are `total_steps`.
-            ("steps", _) => 20,
+            ("steps" | "offline_updates", _) => 20,
             ("warm_up" | "elites", _) => 8,
             _ => continue,
         };
