@@ -25,9 +25,9 @@ pub enum DecoderKind {
 #[derive(Clone, Debug)]
 pub enum Decoder {
     /// See [`DecoderKind::OpenLoop`].
-    Open(OpenLoop),
+    Open(Box<OpenLoop>),
     /// See [`DecoderKind::ClosedLoop`].
-    Closed(ClosedLoop),
+    Closed(Box<ClosedLoop>),
 }
 
 /// p_ν(a_t:t+H−1 | z).
@@ -63,7 +63,7 @@ impl Decoder {
     pub fn new(config: &SkillConfig, obs: usize, action: usize, rng: &mut Rng) -> Self {
         let (hidden, skill, rate) = (config.hidden, config.dim, config.rate);
         match config.decoder {
-            DecoderKind::OpenLoop => Self::Open(OpenLoop {
+            DecoderKind::OpenLoop => Self::Open(Box::new(OpenLoop {
                 horizon: config.horizon,
                 skill,
                 action,
@@ -76,14 +76,14 @@ impl Decoder {
                 d_out: Vec::new(),
                 d_h: Vec::new(),
                 d_x: Vec::new(),
-            }),
-            DecoderKind::ClosedLoop => Self::Closed(ClosedLoop {
+            })),
+            DecoderKind::ClosedLoop => Self::Closed(Box::new(ClosedLoop {
                 skill,
                 net: Learnt::mlp(Mlp::new(&[obs + skill, hidden, hidden, action], rng), rate),
                 tape: Tape::default(),
                 input: Vec::new(),
                 d_input: Vec::new(),
-            }),
+            })),
         }
     }
 

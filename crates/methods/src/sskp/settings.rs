@@ -1,6 +1,6 @@
 //! What settings of SSkP must be, said before anything starts.
 
-use blocks::{Error, Result};
+use blocks::Result;
 
 use super::SskpConfig;
 
@@ -8,10 +8,7 @@ impl SskpConfig {
     /// The first bad value, in one sentence. `algo` is the name of the table.
     pub fn check(&self, algo: &str) -> Result<()> {
         let Self { skill, risk, planner, policy, .. } = self;
-        let need = |key: &str, fine: bool, needed: &str| match fine {
-            true => Ok(()),
-            false => Err(Error::other(format!("{algo}.{key} must be {needed}"))),
-        };
+        let need = |key: &str, fine: bool, needed: &str| crate::need(algo, key, fine, needed);
         let width = |key: &str, x: usize| need(key, (1..=1 << 14).contains(&x), "between 1 and 16384");
         let layers = |key: &str, x: usize| need(key, (1..=64).contains(&x), "between 1 and 64");
         let rate = |key: &str, x: f64| need(key, x > 0.0 && x < 1.0, "between 0 and 1");
@@ -45,6 +42,7 @@ impl SskpConfig {
         let ordered = least >= 0.0 && least <= greatest && greatest < 1.0;
         need("risk.class_prior_bounds", ordered, "two numbers from 0 to below 1, the smaller first")?;
         kept("risk.capacity", risk.capacity)?;
+        need("risk.relabel", risk.relabel <= 100, "at most 100")?;
 
         batch("planner.samples", planner.samples)?;
         let elites = (1..=planner.samples).contains(&planner.elites);
@@ -52,6 +50,7 @@ impl SskpConfig {
         need("planner.iterations", (1..=1000).contains(&planner.iterations), "between 1 and 1000")?;
         need("planner.min_std", planner.min_std > 0.0 && planner.min_std.is_finite(), "above 0")?;
         not_negative("planner.near_policy", planner.near_policy)?;
+        need("planner.tolerance", (0.0..1.0).contains(&planner.tolerance), share)?;
 
         width("policy.width", policy.width)?;
         layers("policy.layers", policy.layers)?;
