@@ -36,7 +36,7 @@ enum Command {
     },
     /// Run every check: format, lints, documentation, tests, and the pages in a browser where there is one
     Test,
-    /// Build `sskp` and run its demonstration, which writes to runs/demo
+    /// Build `sskp`, train the paper's method on Hopper for a few minutes, and write pages about it to runs/demo
     Demo {
         /// Further arguments for `sskp demo`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]

@@ -1,174 +1,106 @@
-//! `sskp demo`: every robot for a few episodes, as a table and as pages to look at.
+//! `sskp demo`: the paper's method on Hopper, small enough to wait for, and pages that show what it learnt.
 
-use std::io::{IsTerminal as _, Write as _, stderr, stdout};
+use std::io::{Write as _, stdout};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::SystemTime;
 
-use anyhow::{Context, Result};
-use blocks::record::{EpisodeRow, Metrics, Recorder};
-use blocks::rng::Rng;
-use blocks::run::{Clock, Run};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lab::replay;
-use lab::rollout::{Recording, Stage};
-use robots::{Entry, ROBOTS};
+use anyhow::{Context as _, Result};
+use lab::config::{Config, Overrides, RunConfig};
+use lab::train::{Session, Watched};
+use lab::{curves, replay};
 
 use crate::error::OrUsage;
-use crate::gaits;
-use crate::table::Table;
+use crate::options::Signals;
+use crate::parade::Parade;
 
-/// Play every robot for a few episodes and write pages that show them moving
+/// Train the paper's method on Hopper for a few minutes and write pages that show what it learnt
+///
+/// Begins with the shipped demonstrations, with the settings of configs/sskp.toml, and prints the paper's measures. The pages are
+/// learning curves, and a replay of the trained policy with the predicted risk of each skill it chose.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Folder for the pages
+    /// Folder for the run and the pages
     #[arg(long, default_value = "runs/demo", value_name = "FOLDER")]
     out: PathBuf,
-    /// Seed of start states and random actions
+    /// Seed of every random stream
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Environment steps
+    // Enough for the return to rise and the falls to grow rare, in about three minutes on two cores.
+    #[arg(long, short = 'n', default_value_t = 30_000)]
+    total_steps: u64,
+    /// One setting, as in `sskp train`; may be given many times
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Train nothing: play every robot with a scripted and a random controller, and write a page for each
+    #[arg(long, conflicts_with_all = ["total_steps", "set"])]
+    robots: bool,
     /// Episodes of each robot with each controller
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000), requires = "robots")]
     episodes: u64,
+    /// No progress display
+    #[arg(long, short)]
+    quiet: bool,
 }
 
-/// What chooses the actions.
-#[derive(Clone, Copy)]
-enum Controller {
-    /// A hand-made gait.
-    Scripted(&'static gaits::Gait),
-    /// Uniform in [-1, 1].
-    Random,
-}
-
-impl Controller {
-    fn name(self) -> &'static str {
-        match self {
-            Controller::Scripted(_) => "scripted",
-            Controller::Random => "random",
-        }
-    }
-}
-
-/// One line of the table, and the episode worth looking at.
-struct Played {
-    clock: Clock,
-    wall: Duration,
-    longest: Recording,
-}
+/// The settings, as they were when the program was built: a copied binary has them too.
+const SETTINGS: &str = include_str!("../../../configs/sskp.toml");
 
 impl Args {
+    /// Runs the verb.
     pub fn run(self) -> Result<()> {
         std::fs::create_dir_all(&self.out)
             .with_context(|| format!("the folder {} cannot be made", self.out.display()))
             .or_usage()?;
-        let mut jobs = Vec::new();
-        for robot in ROBOTS {
-            jobs.extend(gaits::find(robot.name).map(|gait| (robot, Controller::Scripted(gait))));
-            jobs.push((robot, Controller::Random));
+        if self.robots {
+            return Parade { out: self.out, seed: self.seed, episodes: self.episodes }.run();
         }
-        let most: u64 = jobs.iter().map(|(robot, _)| self.episodes * robot.contract.time_limit as u64).sum();
-        let bar = progress(most);
-
-        let mut table = Table::new(&["robot", "controller", "episodes", "steps", "return", "violations", "steps/s"]);
-        table = table.right(&[2, 3, 4, 5, 6]);
-        let mut pages = Vec::new();
-        for (i, (robot, controller)) in jobs.iter().enumerate() {
-            bar.set_message(format!("{} {}", robot.name, controller.name()));
-            let played = play(robot, *controller, self.seed, self.episodes, &bar)?;
-            let clock = played.clock;
-            let cells = [
-                robot.name.to_string(),
-                controller.name().to_string(),
-                clock.episodes.to_string(),
-                clock.steps.to_string(),
-                format!("{:.1}", clock.reward / clock.episodes.max(1) as f64),
-                clock.violations.to_string(),
-                format!("{:.0}", clock.steps as f64 / played.wall.as_secs_f64()),
-            ];
-            if !stderr().is_terminal() {
-                eprintln!("{} of {}: {} {}, {} steps", i + 1, jobs.len(), cells[0], cells[1], cells[3]);
-            }
-            table.row(cells);
-            // The first job of each robot is the one to look at: its gait where it has one.
-            if i == 0 || jobs[i - 1].0.name != robot.name {
-                pages.push(self.page(robot, *controller, played.longest)?);
-            }
+        let mut overrides = Overrides::default();
+        overrides.text("configs/sskp.toml", SETTINGS).or_usage()?;
+        // A row for the curves every few episodes: the run is short.
+        overrides.set("sskp.log_every=1000").or_usage()?;
+        for set in &self.set {
+            overrides.set(set).or_usage()?;
         }
-        bar.finish_and_clear();
+        let mut run = RunConfig::new("sskp", "hopper", self.seed, self.total_steps);
+        // Somebody waits for this run.
+        run.threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(2));
+        let config = Config::resolve(run, &overrides).or_usage()?;
+        let seconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        let folder = self.out.join(format!("run-{seconds}"));
+        let session = Session { stop: Signals::listen()?.stop(), quiet: self.quiet, cache: lab::find::cache() };
+        let prepared = lab::train::prepare(&config, session).or_usage()?;
+        let summary = prepared.train(&folder)?;
+        crate::train::report(&summary, &folder)?;
+        if !summary.finished {
+            return Ok(());
+        }
 
+        let curves = self.out.join("curves.html");
+        curves::write_html(&folder, &summary, &curves)?;
+        let page = self.out.join("replay.html");
+        let watched = watch(&folder, &page)?;
+        let (steps, earned) = watched.rows.first().map_or((0, 0.0), |row| (row.length, row.total_reward));
+        let risk = Watched::mean_risk(&watched.risks).map_or("none".into(), lab::study::short);
         let mut out = stdout().lock();
-        writeln!(out, "{table}\nreturn is the mean of an episode's; steps/s with every frame recorded\n")?;
-        writeln!(out, "open in a browser:")?;
-        for page in pages {
-            writeln!(out, "  {}", page.display())?;
-        }
+        writeln!(
+            out,
+            "the trained policy, played once: return {earned:.1} in {steps} steps, mean predicted risk {risk}"
+        )?;
+        writeln!(out, "\nopen in a browser:")?;
+        writeln!(out, "  {}  learning curves", curves.display())?;
+        writeln!(out, "  {}  the trained policy, with the predicted risk of each chosen skill", page.display())?;
         Ok(())
     }
-
-    fn page(&self, robot: &Entry, controller: Controller, episode: Recording) -> Result<PathBuf> {
-        let path = self.out.join(format!("{}.html", robot.name));
-        let subtitle = format!("{} controller, seed {}", controller.name(), self.seed);
-        replay::write_html(&episode.into_replay(robot.name, subtitle), Path::new(&path))?;
-        Ok(path)
-    }
 }
 
-fn play(robot: &Entry, controller: Controller, seed: u64, episodes: u64, bar: &ProgressBar) -> Result<Played> {
-    let env = (robot.make)(robots::Options::default())?;
-    let (stage, tape) = Stage::new(env).recorded();
-    let limit = robot.contract.time_limit as u64;
-    let mut recorder = Progress { bar, done: bar.position() };
-    let mut run = Run::new(Box::new(stage), seed, episodes * limit, &mut recorder);
-    let mut random = Rng::stream(seed, "actions");
-    let mut action = vec![0.0; run.spec().action_dim];
-    let dt = run.spec().dt;
-    let mut longest: Option<Recording> = None;
-    let start = Instant::now();
-    for _ in 0..episodes {
-        if !run.next_episode()? {
-            break;
-        }
-        while !run.over() {
-            match controller {
-                Controller::Scripted(gait) => gait.act(run.episode_length() as f64 * dt, run.env().obs(), &mut action),
-                Controller::Random => random.fill_action(&mut action),
-            }
-            run.step(&action)?;
-        }
-        for episode in tape.take() {
-            if longest.as_ref().is_none_or(|best| best.steps() < episode.steps()) {
-                longest = Some(episode);
-            }
-        }
-    }
-    let (clock, wall) = (run.clock(), start.elapsed());
-    // Episodes that fell early leave their part of the bar unused.
-    bar.set_position(recorder.done + episodes * limit);
-    Ok(Played { clock, wall, longest: longest.context("no episode was played")? })
-}
-
-/// Moves the bar, and keeps nothing else.
-struct Progress<'a> {
-    bar: &'a ProgressBar,
-    /// Steps of the jobs before this one.
-    done: u64,
-}
-
-impl Recorder for Progress<'_> {
-    fn episode(&mut self, _: &EpisodeRow) -> blocks::Result<()> {
-        Ok(())
-    }
-    fn metrics(&mut self, _: Clock, _: &Metrics) -> blocks::Result<()> {
-        Ok(())
-    }
-    fn step(&mut self, at: Clock) {
-        self.bar.set_position(self.done + at.steps);
-    }
-}
-
-/// A bar on the terminal; nothing where there is none.
-fn progress(length: u64) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr_with_hz(15));
-    let style = ProgressStyle::with_template("{msg:18} {wide_bar} {percent:>3}%").expect("a valid template");
-    bar.with_style(style)
+/// Plays the trained policy once and writes the page that shows it.
+fn watch(run: &Path, page: &Path) -> Result<Watched> {
+    let mut trained = lab::train::load_policy(run, |error| eprintln!("warning: {error}"))?;
+    let mut watched = lab::train::watch(&mut trained, 1, 0, false, true)?;
+    let first = watched.first.take().context("no episode was played")?;
+    let (algo, env) = (&trained.config.run.algo, &trained.config.run.env);
+    let subtitle = format!("{algo} after {} steps", trained.steps);
+    replay::write_html(&first.into_replay(env.clone(), subtitle), page)?;
+    Ok(watched)
 }

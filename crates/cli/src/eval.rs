@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use lab::rollout::Recording;
+use lab::train::Watched;
 
 use crate::error::OrUsage;
 use crate::table::Table;
@@ -38,32 +38,9 @@ impl Args {
     pub fn run(self) -> Result<()> {
         let refused = |error: &blocks::Error| eprintln!("warning: {error}; trying the one before it");
         let mut trained = lab::train::load_policy(&self.run, refused).or_usage()?;
-        let mut recording: Option<Recording> = None;
-        let record = self.html.is_some();
-        // Of each episode: the sum of the risks predicted for its steps, and how many there were.
-        let mut risks: Vec<[f64; 2]> = Vec::new();
-        let rows = lab::train::evaluate(&mut trained, self.episodes, self.seed, self.stochastic, |env, step, risk| {
-            let Some(step) = step else {
-                risks.push([0.0; 2]);
-                if record && risks.len() == 1 {
-                    recording = Some(Recording::begin(env));
-                }
-                return;
-            };
-            if let (Some(risk), Some([sum, n])) = (risk, risks.last_mut()) {
-                *sum += f64::from(risk);
-                *n += 1.0;
-            }
-            if let (Some(recording), 1) = (&mut recording, risks.len()) {
-                // It was predicted in the state that the newest frame shows.
-                risk.into_iter().for_each(|risk| recording.note_risk(risk));
-                recording.push(env, step);
-            }
-        })?;
-        let mean_risk = |risks: &[[f64; 2]]| {
-            let [sum, n] = risks.iter().fold([0.0; 2], |a, b| [a[0] + b[0], a[1] + b[1]]);
-            (n > 0.0).then(|| sum / n)
-        };
+        let watched = lab::train::watch(&mut trained, self.episodes, self.seed, self.stochastic, self.html.is_some())?;
+        let Watched { rows, risks, first } = watched;
+        let mean_risk = Watched::mean_risk;
         let (algo, env) = (trained.config.run.algo.clone(), trained.config.run.env.clone());
         let kind = if self.stochastic { "sampled actions" } else { "mean actions" };
         let mut out = std::io::stdout().lock();
@@ -111,7 +88,7 @@ impl Args {
             writeln!(out, "{algo} on {env} after {} steps, {kind}", trained.steps)?;
             write!(out, "{table}")?;
         }
-        if let (Some(path), Some(recording)) = (&self.html, recording) {
+        if let (Some(path), Some(recording)) = (&self.html, first) {
             let subtitle = format!("{algo} after {} steps, {kind}, seed {}", trained.steps, self.seed);
             lab::replay::write_html(&recording.into_replay(env, subtitle), path)?;
             if !self.json {

@@ -13,6 +13,8 @@ mod eval;
 mod gaits;
 mod numbers;
 mod options;
+mod parade;
+mod plan_study;
 mod resume;
 mod robots;
 mod rollout;
@@ -63,6 +65,7 @@ verbs! {
     Resume(resume),
     #[command(visible_alias = "enjoy")]
     Eval(eval),
+    PlanStudy(plan_study),
     Skills(skills),
     Collect(collect),
     Data(data),

@@ -53,9 +53,9 @@ fn a_reader_that_closes_the_pipe_is_no_error() {
 }
 
 #[test]
-fn the_demo_plays_every_robot_and_writes_a_page_for_each() {
+fn the_demo_of_the_robots_plays_each_and_writes_a_page_for_it() {
     let folder = Folder::new();
-    let ran = folder.sskp("demo --out runs/demo --episodes 1");
+    let ran = folder.sskp("demo --robots --out runs/demo --episodes 1");
     assert_eq!(ran.code, 0, "{}", ran.err);
     for robot in ROBOTS {
         let page = format!("runs/demo/{}.html", robot.name);
@@ -65,6 +65,31 @@ fn the_demo_plays_every_robot_and_writes_a_page_for_each() {
         assert!(ran.out.lines().any(|l| l.starts_with(robot.name) && l.contains("scripted")), "{}", ran.out);
     }
     assert!(!ran.err.contains('\u{1b}') && !ran.err.contains('\r'), "no bar where there is no terminal: {:?}", ran.err);
+}
+
+#[test]
+fn the_demo_trains_prints_the_measures_and_names_the_pages_it_wrote() {
+    let folder = Folder::new();
+    // As quick as it can be: what is learnt is another test's.
+    let sets =
+        ["skill.steps=5", "skill.batch=16", "risk.steps=5", "risk.batch=16", "policy.batch=16", "planner.samples=64"];
+    let sets: String = sets.map(|s| format!(" --set sskp.{s}")).concat();
+    let ran = folder.sskp(&format!("demo --out shown -n 1500 --quiet{sets}"));
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    for part in ["sskp on hopper", "violations (#V)", "reward per step (PtR)", "PtR/#V x 1000", "mean predicted risk"] {
+        assert!(ran.out.contains(part), "no {part:?} in {}", ran.out);
+    }
+    assert!(ran.out.contains("shown/curves.html") && ran.out.contains("shown/replay.html"), "{}", ran.out);
+    let (curves, replay) = (folder.read("shown/curves.html"), folder.read("shown/replay.html"));
+    assert_eq!(curves.matches("<svg").count(), 2 + usize::from(curves.contains("Predicted risk of the skills")));
+    assert!(curves.contains("PtR/#V × 1000") && !curves.contains("http-equiv=\"refresh"), "{curves}");
+    assert!(replay.contains("\"risks\":\""));
+    // The settings are those of the file in the repository.
+    let run = ran.out.lines().find_map(|l| l.strip_prefix("written to ")).unwrap();
+    let config: toml::Table = toml::from_str(&folder.read(&format!("{run}/config.toml"))).unwrap();
+    let file: toml::Table = toml::from_str(include_str!("../../../configs/sskp.toml")).unwrap();
+    assert_eq!(config["sskp"]["planner"]["near_policy"], file["sskp"]["planner"]["near_policy"]);
+    assert_eq!(config["sskp"]["skill"]["decoder"], file["sskp"]["skill"]["decoder"]);
 }
 
 #[test]

@@ -155,7 +155,11 @@ fn a_kept_model_changes_no_byte_and_a_damaged_one_is_named_and_made_anew() {
         (outcome(&place.path(name)), text(&output.stderr))
     };
     let (first, said) = run("a");
-    assert_eq!(said, "skills 20/20\nrisk 40/40\n", "plain lines where there is no terminal");
+    let lines: Vec<&str> = said.lines().collect();
+    let stages = ["skills 20/20", "risk 40/40", "calibration 20/20"];
+    assert_eq!(lines[..3], stages, "plain lines where there is no terminal");
+    let told = ["skills: held-out", "risk: class prior", "risk, held-out episodes: AUC", "predicted risk -> share"];
+    assert!(lines.len() == 7 && lines[3..].iter().zip(told).all(|(line, start)| line.starts_with(start)), "{said}");
     let kept: Vec<PathBuf> = fs::read_dir(place.path("cache/skills")).unwrap().map(|e| e.unwrap().path()).collect();
     assert_eq!(kept.len(), 1);
     assert!(first == run("b").0);
@@ -236,6 +240,50 @@ fn a_signal_while_learning_from_demonstrations_leaves_cleanly_and_resume_begins_
     // Once it has begun, a run needs its demonstrations no more.
     fs::remove_dir_all(&demos).unwrap();
     fine(&place.sskp(&["resume", "whole", "-n", "500", "--quiet"]));
+}
+
+#[test]
+fn one_settings_file_serves_the_method_and_its_ablations() {
+    let place = Place::new();
+    fs::write(place.path("a.toml"), "[sskp.planner]\nsamples = 77\n").unwrap();
+    for algo in ["sskp", "sskp-np", "sskp-wo-rp"] {
+        let shown = fine(&place.train(algo, &[], "run", &["--config", "a.toml", "--show-config"]));
+        assert!(shown.contains("samples = 77") && shown.contains(&format!("algo = \"{algo}\"")), "{shown}");
+    }
+    let contradiction = place.train("sskp-np", &[], "run", &["--set", "sskp.planner.planning=risk"]);
+    refused(&place, &contradiction, &["there is no setting called sskp.planner.planning"]);
+}
+
+#[test]
+fn the_plan_study_writes_figure_5_and_refuses_what_has_no_risk() {
+    let place = Place::new();
+    for algo in ["sskp", "sskp-np"] {
+        fine(&place.train(algo, &small::settings(algo, "toy"), algo, &["--quiet"]));
+        let study = |out: &str, seed: &str| {
+            let args = ["plan-study", algo, "--states", "12", "--seed", seed, "--out", out];
+            let said = fine(&place.sskp(&args));
+            assert!(said.starts_with(&format!("{algo} on toy after 400 steps: 12 states of ")), "{said}");
+            let read = |name: &str| fs::read_to_string(place.path(out).join(name)).unwrap();
+            (read("plan-study.csv"), read("plan-study-states.csv"), read("plan-study.svg"))
+        };
+        let (rows, states, figure) = study("one", "1");
+        // Iterations 0 to 6.
+        assert_eq!((rows.lines().count(), states.lines().count()), (8, 13), "{rows}");
+        assert!(figure.starts_with("<svg") && figure.contains("planning iteration"));
+        let first: Vec<&str> = rows.lines().nth(1).unwrap().split(',').collect();
+        assert_eq!(first[..2], ["0", "12"]);
+        assert_eq!(first[8..], ["0"; 6], "there is no change yet");
+        assert_eq!(study("again", "1"), (rows.clone(), states, figure), "a seed says it all");
+        assert_ne!(study("other", "2").0, rows);
+    }
+    let said = fine(&place.sskp(&["plan-study", "sskp", "--states", "3"]));
+    assert!(said.contains("wrote sskp/plan-study/plan-study.svg"), "{said}");
+    for algo in ["sskp-wo-rp", "sac"] {
+        let sets = small::settings(algo, "toy");
+        fine(&place.train(algo, &sets, algo, &["--quiet"]));
+        refused(&place, &place.sskp(&["plan-study", algo]), &[algo, "no planning to study"]);
+        assert!(!place.path(algo).join("plan-study").exists());
+    }
 }
 
 #[test]

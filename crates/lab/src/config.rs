@@ -72,7 +72,7 @@ impl RunConfig {
     }
 }
 
-/// A complete configuration: `[run]` and the method's own table, named after the method.
+/// A complete configuration: `[run]` and the method's own table ([`methods::Entry::table`]).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// The common part.
@@ -91,9 +91,14 @@ impl Overrides {
     /// Adds a TOML file's tables.
     pub fn file(&mut self, path: &Path) -> Result<()> {
         let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
-        let table: Table = toml::from_str(&text).map_err(|e| {
+        self.text(&path.display().to_string(), &text)
+    }
+
+    /// Adds the tables of a TOML file that was read already; `name` is for messages.
+    pub fn text(&mut self, name: &str, text: &str) -> Result<()> {
+        let table: Table = toml::from_str(text).map_err(|e| {
             let line = 1 + e.span().map_or(0, |s| text[..s.start.min(text.len())].matches('\n').count());
-            Error::other(format!("{}, line {line}: {}", path.display(), e.message()))
+            Error::other(format!("{name}, line {line}: {}", e.message()))
         })?;
         merge(&mut self.table, table);
         Ok(())
@@ -145,7 +150,7 @@ impl Config {
             common.entry(key).or_insert(Value::String(String::new()));
         }
         all.insert("run".into(), Value::Table(common));
-        all.insert(run.algo.clone(), Value::Table(method));
+        all.insert(entry.table.into(), Value::Table(method));
         overlay(&mut all, &overrides.table, "")?;
         let config = Self::from_table(all)?;
         if (&config.run.algo, &config.run.env) != (&run.algo, &run.env) {
@@ -157,8 +162,9 @@ impl Config {
     fn from_table(mut all: Table) -> Result<Self> {
         let run = all.remove("run").ok_or_else(|| Error::other("there is no table [run]"))?;
         let run: RunConfig = run.try_into().map_err(|e| Error::other(format!("[run]: {e}")))?;
-        let Some(Value::Table(method)) = all.remove(&run.algo) else {
-            return Err(Error::other(format!("there is no table [{}]", run.algo)));
+        let table = methods::find(&run.algo)?.table;
+        let Some(Value::Table(method)) = all.remove(table) else {
+            return Err(Error::other(format!("there is no table [{table}]")));
         };
         check_range("run.total_steps", run.total_steps > 0, "at least 1")?;
         check_range("run.threads", (1..=256).contains(&run.threads), "between 1 and 256")?;
@@ -178,7 +184,8 @@ impl Config {
     pub fn to_toml(&self) -> String {
         let mut all = Table::new();
         all.insert("run".into(), Value::Table(Table::try_from(&self.run).expect("plain")));
-        all.insert(self.run.algo.clone(), Value::Table(self.method.clone()));
+        let table = methods::find(&self.run.algo).expect("a resolved configuration names a method").table;
+        all.insert(table.into(), Value::Table(self.method.clone()));
         toml::to_string(&all).expect("plain")
     }
 
@@ -295,6 +302,25 @@ mod tests {
         assert!(text(&["run.env=hopper"]).contains("--env"));
         assert!(text(&["run.demso=x"]).contains("did you mean run.demos?"));
         assert_eq!(resolve(&["run.demos=x"]).unwrap().run.demos, "x");
+    }
+
+    #[test]
+    fn the_paper_and_its_ablations_share_a_table_and_their_names_choose_the_planning() {
+        let resolve = |algo: &str, set: &str| {
+            let mut overrides = Overrides::default();
+            overrides.set(set).unwrap();
+            Config::resolve(RunConfig::new(algo, "toy", 0, 100), &overrides)
+        };
+        let configs = ["sskp", "sskp-np", "sskp-wo-rp"].map(|a| resolve(a, "sskp.planner.samples=99").unwrap());
+        for config in &configs {
+            assert_eq!(config.method, configs[0].method);
+            assert_eq!(config.method["planner"]["samples"].as_integer(), Some(99));
+        }
+        assert_ne!(configs[0].identity(), configs[1].identity());
+        let error = resolve("sskp-np", "sskp.planner.planning=risk").unwrap_err().to_string();
+        assert!(error.contains("there is no setting called sskp.planner.planning"), "{error}");
+        let error = resolve("sskp-np", "sskp-np.planner.samples=9").unwrap_err().to_string();
+        assert!(error.ends_with("the keys here are run, sskp"), "{error}");
     }
 
     #[test]

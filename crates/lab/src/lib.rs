@@ -1,7 +1,9 @@
 //! Run directories, settings, training and evaluation, demonstrations, recordings: what lies between the methods and the
 //! command line.
 
+pub mod chart;
 pub mod config;
+pub mod curves;
 pub mod data;
 pub mod files;
 pub mod find;
@@ -9,4 +11,5 @@ pub mod replay;
 pub mod rollout;
 pub mod run_dir;
 pub mod skills;
+pub mod study;
 pub mod train;

@@ -202,7 +202,7 @@ fn bits(pose: &Pose) -> [u32; 7] {
 }
 
 /// Text for HTML.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -213,6 +213,11 @@ impl RunDir {
         self.display.stage(stage, done, total);
     }
 
+    /// Shows lines that stay on the screen.
+    pub fn say(&mut self, lines: &[String]) {
+        self.display.say(lines);
+    }
+
     /// Ends the progress display.
     pub fn finish(&mut self) {
         self.display.finish();
@@ -364,6 +369,14 @@ impl Display {
             Some((_, Some(bar))) => bar.set_position(done),
             _ if self.plain => eprintln!("{stage} {done}/{total}"),
             _ => {}
+        }
+    }
+
+    /// Lines that stay on the screen, unless somebody asked for quiet.
+    fn say(&mut self, lines: &[String]) {
+        self.end_stage();
+        if self.bar.is_some() || self.plain {
+            lines.iter().for_each(|line| eprintln!("{line}"));
         }
     }
 

@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use crate::config::{Config, RunConfig};
 use crate::files::write_whole;
+use crate::rollout::Recording;
 use crate::run_dir::RunDir;
 use crate::{data, find};
 
@@ -65,7 +66,7 @@ pub struct Session {
 pub(crate) fn build(config: &Config, cache: Option<&Path>) -> Result<(Box<dyn Env>, Box<dyn Method>)> {
     let env = robots::make(&config.run.env, Options { contact_costs: config.run.contact_costs })?;
     let entry = methods::find(&config.run.algo)?;
-    let mut setup = Setup::new(entry.name, config.run.seed, config.run.threads);
+    let mut setup = Setup::new(entry.table, config.run.seed, config.run.threads);
     setup.skills = Some(&config.run.skills).filter(|path| !path.is_empty()).map(PathBuf::from);
     setup.cache = cache.map(PathBuf::from);
     setup.warn = |text| eprintln!("warning: {text}");
@@ -219,6 +220,7 @@ fn pretrain(method: &mut dyn Method, demos: &Demonstrations, dir: &mut RunDir, p
     }
     let text = serde_json::to_string_pretty(&report?).expect("plain data") + "\n";
     write_whole(&path.join("offline.json"), text.as_bytes())?;
+    dir.say(&method.offline_lines());
     Ok(true)
 }
 
@@ -349,4 +351,49 @@ pub fn evaluate(
         }
     }
     Ok(memory.episodes)
+}
+
+/// Episodes that were looked at while they were played.
+#[derive(Clone, Debug, Default)]
+pub struct Watched {
+    /// One row per episode.
+    pub rows: Vec<EpisodeRow>,
+    /// Of each episode: the sum of the risks predicted for its steps, and how many there were.
+    pub risks: Vec<[f64; 2]>,
+    /// The first episode, with the predicted risks, where it was asked for.
+    pub first: Option<Recording>,
+}
+
+impl Watched {
+    /// The mean predicted risk of some episodes' steps; none where none was predicted.
+    pub fn mean_risk(risks: &[[f64; 2]]) -> Option<f64> {
+        let [sum, n] = risks.iter().fold([0.0; 2], |a, b| [a[0] + b[0], a[1] + b[1]]);
+        (n > 0.0).then(|| sum / n)
+    }
+}
+
+/// [`evaluate`], with the predicted risks and, with `record`, the first episode kept.
+pub fn watch(trained: &mut Trained, episodes: u64, seed: u64, explore: bool, record: bool) -> Result<Watched> {
+    let mut watched = Watched::default();
+    let Watched { risks, first, .. } = &mut watched;
+    let rows = evaluate(trained, episodes, seed, explore, |env, step, risk| {
+        let Some(step) = step else {
+            risks.push([0.0; 2]);
+            if record && risks.len() == 1 {
+                *first = Some(Recording::begin(env));
+            }
+            return;
+        };
+        if let (Some(risk), Some([sum, n])) = (risk, risks.last_mut()) {
+            *sum += f64::from(risk);
+            *n += 1.0;
+        }
+        if let (Some(recording), 1) = (&mut *first, risks.len()) {
+            // It was predicted in the state that the newest frame shows.
+            risk.into_iter().for_each(|risk| recording.note_risk(risk));
+            recording.push(env, step);
+        }
+    })?;
+    watched.rows = rows;
+    Ok(watched)
 }

@@ -250,7 +250,8 @@ fn a_folder_that_holds_a_run_is_not_overwritten() {
 /// (the best controller we know earns about 54, a random one about 5) and violations among them. Methods with demonstrations
 /// begin with [`small::demos`], whose calm episodes earn about 28.
 fn toy_task(algo: &str) -> (Vec<String>, u64, f64, usize) {
-    let set = |keys: &[&str]| keys.iter().map(|k| format!("{algo}.{k}")).collect::<Vec<String>>();
+    let table = methods::find(algo).unwrap().table;
+    let set = |keys: &[&str]| keys.iter().map(|k| format!("{table}.{k}")).collect::<Vec<String>>();
     let with_demos = |mut sets: Vec<String>| {
         sets.push(format!("run.demos={}", small::demos("toy").display()));
         sets

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use blocks::checkpoint::{Loader, Saver};
 use blocks::demos::Demonstrations;
 use blocks::env::Spec;
+use blocks::rng::Rng;
 use blocks::run::Run;
 use blocks::{Error, Result};
 use sskp::planner::Planning;
@@ -22,6 +23,8 @@ use sskp::planner::Planning;
 pub struct Entry {
     /// What `--algo` takes.
     pub name: &'static str,
+    /// What its table of settings is called. Methods that differ in nothing but their name share one.
+    pub table: &'static str,
     /// One sentence.
     pub about: &'static str,
     /// Whether it begins with demonstrations ([`Method::pretrain`]).
@@ -35,8 +38,8 @@ pub struct Entry {
 /// What a method is given besides its own settings.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The name it goes by, for messages about its settings.
-    pub algo: &'static str,
+    /// What its table of settings is called, for messages about them.
+    pub table: &'static str,
     /// The run's seed.
     pub seed: u64,
     /// Threads it may use.
@@ -51,8 +54,8 @@ pub struct Setup {
 
 impl Setup {
     /// Without files, and without anybody who listens to warnings.
-    pub fn new(algo: &'static str, seed: u64, threads: usize) -> Self {
-        Self { algo, seed, threads, skills: None, cache: None, warn: |_| () }
+    pub fn new(table: &'static str, seed: u64, threads: usize) -> Self {
+        Self { table, seed, threads, skills: None, cache: None, warn: |_| () }
     }
 }
 
@@ -60,6 +63,7 @@ impl Setup {
 pub const METHODS: &[Entry] = &[
     Entry {
         name: "sac",
+        table: "sac",
         about: "soft actor-critic: entropy-regularised, no thought of safety",
         demos: false,
         defaults: |_| settings(&sac::SacConfig::default()),
@@ -67,6 +71,7 @@ pub const METHODS: &[Entry] = &[
     },
     Entry {
         name: "ssac",
+        table: "ssac",
         about: "safe SAC: a violation is worth -C/(1-gamma), as in SMBPO; the agent behind the demonstrations",
         demos: false,
         defaults: |_| settings(&sac::SacConfig::safe()),
@@ -74,6 +79,7 @@ pub const METHODS: &[Entry] = &[
     },
     Entry {
         name: "smbpo",
+        table: "smbpo",
         about: "SMBPO: safe SAC on short imagined rollouts of a learnt ensemble, checked by the robot's own constraint",
         demos: false,
         defaults: |spec| settings(&smbpo::SmbpoConfig::of(spec)),
@@ -81,27 +87,31 @@ pub const METHODS: &[Entry] = &[
     },
     Entry {
         name: "sskp",
+        table: "sskp",
         about: "the paper: skills from demonstrations, their risk learnt and planned with",
         demos: true,
-        defaults: |_| settings(&sskp::SskpConfig::with_planning(Planning::Risk)),
-        build: |spec, text, setup| Ok(Box::new(sskp::Sskp::new(spec, parse(text)?, setup)?)),
+        defaults: |_| settings(&sskp::SskpConfig::default()),
+        build: |spec, text, setup| sskp(spec, text, setup, Planning::Risk),
     },
     Entry {
         name: "sskp-np",
+        table: "sskp",
         about: "SSkP with naive planning: the least risky of many sampled skills (section 5.3)",
         demos: true,
-        defaults: |_| settings(&sskp::SskpConfig::with_planning(Planning::Naive)),
-        build: |spec, text, setup| Ok(Box::new(sskp::Sskp::new(spec, parse(text)?, setup)?)),
+        defaults: |_| settings(&sskp::SskpConfig::default()),
+        build: |spec, text, setup| sskp(spec, text, setup, Planning::Naive),
     },
     Entry {
         name: "sskp-wo-rp",
+        table: "sskp",
         about: "SSkP without risk planning: the skill policy alone (section 5.3)",
         demos: true,
-        defaults: |_| settings(&sskp::SskpConfig::with_planning(Planning::Off)),
-        build: |spec, text, setup| Ok(Box::new(sskp::Sskp::new(spec, parse(text)?, setup)?)),
+        defaults: |_| settings(&sskp::SskpConfig::default()),
+        build: |spec, text, setup| sskp(spec, text, setup, Planning::Off),
     },
     Entry {
         name: "recovery-rl",
+        table: "recovery-rl",
         about: "Recovery RL: a second policy takes over where the learnt risk of the task policy's action is high",
         demos: true,
         defaults: |spec| settings(&recovery_rl::RecoveryRlConfig::of(spec.name)),
@@ -109,6 +119,7 @@ pub const METHODS: &[Entry] = &[
     },
     Entry {
         name: "cpq",
+        table: "cpq",
         about: "CPQ: offline Q-learning that values what leads to cost at nothing, then continued online",
         demos: true,
         defaults: |_| settings(&cpq::CpqConfig::default()),
@@ -124,6 +135,13 @@ pub fn find(name: &str) -> Result<&'static Entry> {
     })
 }
 
+/// SSkP or an ablation: one table of settings, and the planning that the name stands for.
+fn sskp(spec: &Spec, text: &str, setup: Setup, planning: Planning) -> Result<Box<dyn Method>> {
+    let mut config: sskp::SskpConfig = parse(text)?;
+    config.planner.planning = planning;
+    Ok(Box::new(sskp::Sskp::new(spec, config, setup)?))
+}
+
 fn settings(config: &impl serde::Serialize) -> String {
     toml::to_string(config).expect("settings are plain tables")
 }
@@ -133,8 +151,8 @@ fn parse<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
 }
 
 /// One clear sentence about a setting out of its range.
-fn need(algo: &str, key: &str, fine: bool, needed: &str) -> Result<()> {
-    if fine { Ok(()) } else { Err(Error::other(format!("{algo}.{key} must be {needed}"))) }
+fn need(table: &str, key: &str, fine: bool, needed: &str) -> Result<()> {
+    if fine { Ok(()) } else { Err(Error::other(format!("{table}.{key} must be {needed}"))) }
 }
 
 /// Demonstrations of another robot cannot be learnt from.
@@ -162,6 +180,10 @@ pub trait Method {
     fn pretrain(&mut self, _demos: &Demonstrations, _seen: &mut Progress) -> Result<serde_json::Value> {
         Ok(serde_json::Value::Null)
     }
+    /// What people should hear of that, in a few lines.
+    fn offline_lines(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// Learns until the run is over.
     fn train(&mut self, run: &mut Run) -> Result<()>;
     /// A copy of the policy as it is now, for evaluation.
@@ -182,6 +204,11 @@ pub trait Actor {
     fn act(&mut self, state: &[f32], explore: bool, action: &mut [f32]);
     /// The probability of a violation it predicts for what it is playing, if it predicts any.
     fn risk(&self) -> Option<f32> {
+        None
+    }
+    /// The mean risk it predicts along the iterations of risk planning in `state`, before the first iteration first
+    /// ([`sskp::study`]). None where there is no risk to plan with. Does not disturb what is being played.
+    fn planned_risks(&mut self, _state: &[f32], _rng: &mut Rng) -> Option<Vec<f64>> {
         None
     }
 }

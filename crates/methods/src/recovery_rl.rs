@@ -410,7 +410,7 @@ impl Switch {
 impl RecoveryRl {
     /// A fresh learner.
     pub fn new(spec: &Spec, config: RecoveryRlConfig, setup: Setup) -> Result<Self> {
-        config.check(setup.algo)?;
+        config.check(setup.table)?;
         let mut init = Rng::stream(setup.seed, "init");
         let (obs, action) = (spec.obs_dim, spec.action_dim);
         let task = SoftActorCritic::new(config.learner.clone(), obs, action, setup.threads, &mut init)?;

@@ -111,7 +111,7 @@ struct SacState {
 impl Sac {
     /// A fresh learner.
     pub fn new(spec: &Spec, config: SacConfig, setup: Setup) -> Result<Self> {
-        config.check(setup.algo)?;
+        config.check(setup.table)?;
         let mut init = Rng::stream(setup.seed, "init");
         let (obs, action) = (spec.obs_dim, spec.action_dim);
         let learner = SoftActorCritic::new(config.learner.clone(), obs, action, setup.threads, &mut init)?;

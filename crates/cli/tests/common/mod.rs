@@ -57,7 +57,8 @@ impl Folder {
 
 fn command(folder: &Path, args: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sskp"));
-    command.current_dir(folder).args(args.split_whitespace());
+    // Fitted models stay out of the user's cache.
+    command.current_dir(folder).env("SSKP_CACHE", folder.join("cache")).args(args.split_whitespace());
     command
 }
 

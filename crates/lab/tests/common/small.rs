@@ -85,7 +85,7 @@ pub fn settings(algo: &str, env: &str) -> Vec<String> {
     let robot = robots::make(env, Options::default()).unwrap();
     let defaults: toml::Table = toml::from_str(&(entry.defaults)(robot.spec())).unwrap();
     let mut sets = Vec::new();
-    shrink(&defaults, algo, &mut sets);
+    shrink(&defaults, entry.table, &mut sets);
     if entry.demos {
         sets.push(format!("run.demos={}", demos(env).display()));
     }

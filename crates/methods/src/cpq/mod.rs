@@ -505,7 +505,7 @@ struct CpqState {
 impl Cpq {
     /// A fresh learner.
     pub fn new(spec: &Spec, config: CpqConfig, setup: Setup) -> Result<Self> {
-        config.check(setup.algo)?;
+        config.check(setup.table)?;
         let (obs, action) = (spec.obs_dim, spec.action_dim);
         let mut init = Rng::stream(setup.seed, "init");
         Ok(Self {

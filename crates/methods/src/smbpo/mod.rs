@@ -218,7 +218,7 @@ struct SmbpoState {
 impl Smbpo {
     /// A fresh learner.
     pub fn new(spec: &Spec, config: SmbpoConfig, setup: Setup) -> Result<Self> {
-        config.check(setup.algo)?;
+        config.check(setup.table)?;
         let mut init = Rng::stream(setup.seed, "init");
         let (obs, action) = (spec.obs_dim, spec.action_dim);
         let stream = |name| Rng::stream(setup.seed, name);

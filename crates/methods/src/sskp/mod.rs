@@ -3,11 +3,13 @@
 //! | section | file |
 //! |---|---|
 //! | 4.1 skill model | [`skill`], [`decoder`]; as a file, [`artifact`] |
-//! | 4.1.1 skill risk predictor, Eq. 1–4 and 7 | [`risk`], [`class_prior`] |
+//! | 4.1.1 skill risk predictor, Eq. 1–4 and 7 | [`risk`], [`class_prior`], [`calibration`] |
 //! | 4.2.1 risk planning, Algorithm 1, Eq. 5–6 | [`planner`] |
+//! | 5.4 what planning does to the predicted risk, Figure 5 | [`study`] |
 //! | 4.2.2 online safe policy learning, Algorithm 2 | `online.rs`; the policy's update is [`blocks::soft_actor_critic`] |
 
 pub mod artifact;
+pub mod calibration;
 pub mod class_prior;
 pub mod decoder;
 mod online;
@@ -15,6 +17,7 @@ pub mod planner;
 pub mod risk;
 mod settings;
 pub mod skill;
+pub mod study;
 
 use std::collections::VecDeque;
 
@@ -30,7 +33,9 @@ use blocks::soft_actor_critic::{Prior, SoftActorCritic, SoftActorCriticConfig, V
 use blocks::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::held_out::held_out;
 use crate::{Actor, Method, Progress, Setup};
+use calibration::Calibration;
 use planner::{Gaussian, Planner, PlannerConfig, Planning};
 use risk::{Pairs, RiskConfig, RiskPredictor};
 use skill::{SkillConfig, SkillModel};
@@ -122,10 +127,10 @@ impl SskpConfig {
     }
 }
 
-/// How the two offline models came out, on held-out data.
+/// How the two offline models came out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OfflineReport {
-    /// Mean squared error of rebuilt actions.
+    /// Mean squared error of rebuilt actions. This and the next two are of held-out episodes.
     pub reconstruction: f64,
     /// KL of the encoder to the standard normal, per window.
     pub kl: f64,
@@ -137,10 +142,49 @@ pub struct OfflineReport {
     pub class_prior_elkan_noto: f64,
     /// λ used.
     pub class_prior: f64,
-    /// AUC of P_ζ, labelled against unlabelled pairs.
+    /// AUC of P_ζ, labelled against unlabelled pairs, on the pairs it was fitted to.
     pub auc: f64,
     /// Share of minibatches in which the maximum of Eq. 4 bound.
     pub binds: f64,
+    /// On held-out episodes, of a second predictor fitted without them ([`RiskConfig::calibrate`]); none where nothing was held
+    /// out.
+    pub calibration: Option<Calibration>,
+}
+
+impl OfflineReport {
+    /// A few lines for people.
+    fn lines(&self, with_risk: bool) -> Vec<String> {
+        let mut lines = vec![format!(
+            "skills: held-out reconstruction {:.4}, KL {:.1}, log q(z|s) {:.1}",
+            self.reconstruction, self.kl, self.prior_log_prob
+        )];
+        if !with_risk {
+            return lines;
+        }
+        lines.push(format!(
+            "risk: class prior {:.3} (best bin {:.3}, Elkan-Noto {:.3}); the maximum binds in {:.0} % of minibatches",
+            self.class_prior,
+            self.class_prior_best_bin,
+            self.class_prior_elkan_noto,
+            100.0 * self.binds
+        ));
+        if let Some(c) = &self.calibration {
+            let auc = c.auc.map_or("none".into(), |auc| format!("{auc:.3}"));
+            lines.push(format!(
+                "risk, held-out episodes: AUC {auc}, Brier score {:.4} (the share of positives alone: {:.4}), {} positives and {} \
+                 unlabelled pairs",
+                c.brier,
+                c.brier_of_the_share(),
+                c.positives,
+                c.unlabelled
+            ));
+            let bins = c.bins.iter().filter(|bin| bin.count > 0);
+            let cells: Vec<String> =
+                bins.map(|b| format!("{:.2} -> {:.2} ({})", b.predicted, b.positive, b.count)).collect();
+            lines.push(format!("predicted risk -> share of labelled positives (pairs): {}", cells.join(", ")));
+        }
+        lines
+    }
 }
 
 /// The learner.
@@ -195,7 +239,7 @@ struct SskpState {
 impl Sskp {
     /// A fresh learner, not yet fitted to demonstrations.
     pub fn new(spec: &Spec, config: SskpConfig, setup: Setup) -> Result<Self> {
-        config.check(setup.algo)?;
+        config.check(setup.table)?;
         let mut rng = Rng::stream(setup.seed, "init");
         let (obs, dim) = (spec.obs_dim, config.skill.dim);
         let skills = SkillModel::new(config.skill.clone(), obs, spec.action_dim, &mut rng);
@@ -377,7 +421,42 @@ impl Sskp {
         let positive = self.risk.scores(&self.positive, &self.skills, rng);
         let unlabelled = self.risk.scores(&self.unlabelled, &self.skills, rng);
         report.auc = class_prior::auc(&positive, &unlabelled);
+        if config.calibrate {
+            report.calibration = self.calibrate(demos, seen)?;
+        }
         Ok(())
+    }
+
+    /// Fits another predictor to nine tenths of the episodes, in the same way, and judges it on the others. The predictor that
+    /// is used has learnt from all: sixty falls are few enough. None where there are too few episodes to hold any out.
+    ///
+    /// λ is that of the whole set. The stream is one of its own, so the run is the same with and without this.
+    fn calibrate(&mut self, demos: &Demonstrations, seen: &mut Progress) -> Result<Option<Calibration>> {
+        let config = self.config.risk.clone();
+        let held = held_out(demos.trajectories());
+        let mut pairs_of = |wanted: bool| {
+            let mut part = Demonstrations::new(demos.env.clone(), demos.obs_dim, demos.action_dim);
+            for (episode, trajectory) in demos.trajectories().iter().enumerate() {
+                if held.contains(&episode) == wanted {
+                    part.push(trajectory.clone()).expect("it was accepted before");
+                }
+            }
+            risk::demonstration_pairs(&part, &mut self.skills, &config)
+        };
+        let ((positive, unlabelled), judged) = (pairs_of(false), pairs_of(true));
+        if positive.is_empty() || unlabelled.is_empty() {
+            return Ok(None);
+        }
+        let mut rng = Rng::stream(self.seed, "risk calibration");
+        let mut predictor = RiskPredictor::new(config.clone(), demos.obs_dim, self.config.skill.dim, &mut rng);
+        predictor.class_prior = self.risk.class_prior;
+        for step in 1..=config.steps {
+            predictor.update(&positive, &unlabelled, &self.skills, &mut rng);
+            seen("calibration", step, config.steps)?;
+        }
+        let [positive, unlabelled] =
+            [judged.0, judged.1].map(|pairs| predictor.scores_of_all(&pairs, &self.skills, &mut rng));
+        Ok(Calibration::of(&positive, &unlabelled))
     }
 }
 
@@ -496,6 +575,10 @@ impl Method for Sskp {
         Ok(serde_json::to_value(report).expect("plain data"))
     }
 
+    fn offline_lines(&self) -> Vec<String> {
+        self.offline.map_or_else(Vec::new, |report| report.lines(self.uses_risk()))
+    }
+
     fn train(&mut self, run: &mut Run) -> Result<()> {
         self.online(run)
     }
@@ -576,6 +659,16 @@ struct SskpActor {
     predicted: Option<f32>,
 }
 
+impl SskpActor {
+    /// What planning starts from in the standardised state.
+    fn gaussian(&mut self) -> Gaussian {
+        let net = if self.from_prior { self.skills.prior_net() } else { &self.policy };
+        let mut gaussian = Gaussian::default();
+        gaussian.read(net.forward(&self.state, 1, &mut self.tape));
+        gaussian
+    }
+}
+
 impl Actor for SskpActor {
     fn begin(&mut self) {
         self.played = self.skills.config().horizon;
@@ -586,12 +679,20 @@ impl Actor for SskpActor {
         self.predicted
     }
 
+    fn planned_risks(&mut self, state: &[f32], rng: &mut Rng) -> Option<Vec<f64>> {
+        // Without planning no risk was ever learnt.
+        if self.planner.config.planning == Planning::Off {
+            return None;
+        }
+        self.skills.standardiser.apply(state, &mut self.state);
+        let policy = self.gaussian();
+        Some(study::risks_by_iteration(&mut self.planner, &mut self.risk, &policy, &self.state, rng))
+    }
+
     fn act(&mut self, state: &[f32], explore: bool, action: &mut [f32]) {
         self.skills.standardiser.apply(state, &mut self.state);
         if self.played == self.skills.config().horizon {
-            let net = if self.from_prior { self.skills.prior_net() } else { &self.policy };
-            let mut policy = Gaussian::default();
-            policy.read(net.forward(&self.state, 1, &mut self.tape));
+            let mut policy = self.gaussian();
             if !explore && self.planner.config.planning == Planning::Off {
                 policy.std.fill(0.0);
             }

@@ -5,10 +5,10 @@ use blocks::rng::Rng;
 use serde::{Deserialize, Serialize};
 
 /// How a skill is chosen from the policy's Gaussian.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Planning {
     /// Algorithm 1: SSkP.
+    #[default]
     Risk,
     /// The least risky of N_s samples, in one round: SSkP-NP.
     Naive,
@@ -20,7 +20,8 @@ pub enum Planning {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlannerConfig {
-    /// Which of the three.
+    /// Which of the three. The method's name says it, so it is no setting that could say otherwise.
+    #[serde(skip)]
     pub planning: Planning,
     /// N_s, skills per round. Section 5.1.
     pub samples: usize,
@@ -167,6 +168,11 @@ impl Planner {
         // Line 6: sample z_t from N(μ_{N_p}, σ_{N_p}²).
         gaussian.sample(&self.low, &self.high, rng, &mut skill);
         skill
+    }
+
+    /// Draws rows of skills from a Gaussian, kept where those of the last plan were kept.
+    pub fn draw(&self, gaussian: &Gaussian, rng: &mut Rng, out: &mut [f32]) {
+        gaussian.sample(&self.low, &self.high, rng, out);
     }
 
     /// Where skills may lie in this state: the box, and near the policy if asked.

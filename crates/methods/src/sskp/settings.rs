@@ -5,10 +5,10 @@ use blocks::Result;
 use super::SskpConfig;
 
 impl SskpConfig {
-    /// The first bad value, in one sentence. `algo` is the name of the table.
-    pub fn check(&self, algo: &str) -> Result<()> {
+    /// The first bad value, in one sentence. `table` is what they are called under.
+    pub fn check(&self, table: &str) -> Result<()> {
         let Self { skill, risk, planner, policy, .. } = self;
-        let need = |key: &str, fine: bool, needed: &str| crate::need(algo, key, fine, needed);
+        let need = |key: &str, fine: bool, needed: &str| crate::need(table, key, fine, needed);
         let width = |key: &str, x: usize| need(key, (1..=1 << 14).contains(&x), "between 1 and 16384");
         let layers = |key: &str, x: usize| need(key, (1..=64).contains(&x), "between 1 and 64");
         let rate = |key: &str, x: f64| need(key, x > 0.0 && x < 1.0, "between 0 and 1");
@@ -79,15 +79,15 @@ mod tests {
         let refused = |change: fn(&mut SskpConfig)| {
             let mut config = SskpConfig::default();
             change(&mut config);
-            config.check("sskp-np").unwrap_err().to_string()
+            config.check("sskp").unwrap_err().to_string()
         };
-        assert_eq!(refused(|c| c.skill.horizon = 0), "sskp-np.skill.horizon must be between 1 and 1000");
+        assert_eq!(refused(|c| c.skill.horizon = 0), "sskp.skill.horizon must be between 1 and 1000");
         assert_eq!(
             refused(|c| c.planner.elites = 513),
-            "sskp-np.planner.elites must be at least 1 and at most planner.samples"
+            "sskp.planner.elites must be at least 1 and at most planner.samples"
         );
-        assert_eq!(refused(|c| c.policy.gamma = 1.0), "sskp-np.policy.gamma must be at least 0 and below 1");
-        assert_eq!(refused(|c| c.risk.rate = f64::NAN), "sskp-np.risk.rate must be between 0 and 1");
+        assert_eq!(refused(|c| c.policy.gamma = 1.0), "sskp.policy.gamma must be at least 0 and below 1");
+        assert_eq!(refused(|c| c.risk.rate = f64::NAN), "sskp.risk.rate must be between 0 and 1");
         assert!(refused(|c| c.risk.class_prior_bounds = [0.3, 0.1]).contains("the smaller first"));
     }
 }

@@ -1,0 +1,346 @@
+//! Line charts as SVG: axes with round numbers, several series, bands, a legend. A chart is text that stands by itself as a file
+//! and inside an HTML page, and follows the reader's light or dark theme.
+
+use std::fmt::Write as _;
+
+use crate::replay::escape;
+
+/// A chart. Its axes hold all that is drawn, zero included where `from_zero` says so.
+#[derive(Clone, Debug, Default)]
+pub struct Chart {
+    /// Above the chart.
+    pub title: String,
+    /// A line below the title.
+    pub subtitle: String,
+    /// Below the horizontal axis.
+    pub x_label: String,
+    /// Above the vertical axis.
+    pub y_label: String,
+    /// Whether the vertical axis must hold zero.
+    pub from_zero: bool,
+    /// What is drawn, the first undermost.
+    pub series: Vec<Series>,
+}
+
+/// One line of a legend, and what it stands for.
+#[derive(Clone, Debug, Default)]
+pub struct Series {
+    /// Its name in the legend.
+    pub name: String,
+    /// x and y. A point that is no number interrupts the line.
+    pub points: Vec<(f64, f64)>,
+    /// How the points are drawn.
+    pub mark: Mark,
+    /// x, lowest and highest y of a shaded band behind them.
+    pub band: Vec<(f64, f64, f64)>,
+    /// Which of the colours of [`COLOURS`].
+    pub colour: usize,
+}
+
+/// How points are drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mark {
+    /// Joined by a line.
+    #[default]
+    Line,
+    /// Joined by a line, with a dot at each.
+    LineWithDots,
+    /// Joined by a dashed line.
+    Dashed,
+    /// Joined by level lines that jump at each point: counts.
+    Steps,
+    /// Dots alone.
+    Dots,
+    /// Crosses alone.
+    Crosses,
+}
+
+/// Light and dark of each colour: Okabe and Ito's, which people with the usual kinds of colour blindness tell apart, with the
+/// light half of them for the dark theme. Marks and dashes differ too.
+pub const COLOURS: [(&str, &str); 4] =
+    [("#0072b2", "#56b4e9"), ("#d55e00", "#f0a050"), ("#00795a", "#3fc79a"), ("#8f5a82", "#d79ac2")];
+
+const WIDTH: f64 = 760.0;
+const HEIGHT: f64 = 400.0;
+const LEFT: f64 = 68.0;
+const RIGHT: f64 = 22.0;
+const BOTTOM: f64 = 52.0;
+/// Least distance of ticks, in pixels: labels must not touch.
+const TICK_ROOM: [f64; 2] = [80.0, 44.0];
+
+impl Chart {
+    /// The chart as SVG.
+    pub fn svg(&self) -> String {
+        let all = || {
+            let band = self.series.iter().flat_map(|s| s.band.iter().flat_map(|b| [(b.0, b.1), (b.0, b.2)]));
+            self.series.iter().flat_map(|s| s.points.iter().copied()).chain(band)
+        };
+        let zero = self.from_zero.then_some(0.0);
+        let legend = self.series.iter().any(|s| !s.name.is_empty());
+        let top = 40.0 + if self.subtitle.is_empty() { 0.0 } else { 20.0 } + if legend { 26.0 } else { 0.0 } + 20.0;
+        let (wide, high) = (WIDTH - LEFT - RIGHT, HEIGHT - top - BOTTOM);
+        let x_axis = Axis::new(all().map(|p| p.0), wide / TICK_ROOM[0], false);
+        let y_axis = Axis::new(all().map(|p| p.1).chain(zero), high / TICK_ROOM[1], true);
+        let x = |value: f64| LEFT + wide * x_axis.place(value);
+        let y = |value: f64| top + high * (1.0 - y_axis.place(value));
+
+        let mut out = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\" \
+             class=\"chart\">\n<style>{}</style>\n<rect class=\"page\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"10\"/>\n",
+            escape(&self.title),
+            style()
+        );
+        let mut text = |class: &str, x: f64, y: f64, text: &str| {
+            let _ = writeln!(out, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", escape(text));
+        };
+        text("title", 18.0, 29.0, &self.title);
+        text("soft", 18.0, 49.0, &self.subtitle);
+        text("soft", 18.0, top - 12.0, &self.y_label);
+        text("soft middle", LEFT + wide / 2.0, HEIGHT - 12.0, &self.x_label);
+        for tick in &y_axis.ticks {
+            text("tick end", LEFT - 9.0, y(*tick) + 4.0, &y_axis.label(*tick));
+        }
+        for tick in &x_axis.ticks {
+            text("tick middle", x(*tick), top + high + 19.0, &x_axis.label(*tick));
+        }
+        let mut at = 18.0;
+        for series in self.series.iter().filter(|s| !s.name.is_empty()) {
+            text("legend", at + 32.0, top - 38.0, &series.name);
+            at += legend_width(&series.name);
+        }
+        for tick in &y_axis.ticks {
+            let class = if *tick == 0.0 { "zero" } else { "grid" };
+            let (from, to, y) = (LEFT, LEFT + wide, y(*tick));
+            let _ = writeln!(out, "<path class=\"{class}\" d=\"M{from:.1} {y:.1}H{to:.1}\"/>");
+        }
+        let _ = writeln!(out, "<path class=\"axis\" d=\"M{LEFT} {:.1}h{wide:.1}\"/>", top + high);
+        for tick in &x_axis.ticks {
+            let _ = writeln!(out, "<path class=\"axis\" d=\"M{:.1} {:.1}v5\"/>", x(*tick), top + high);
+        }
+        let mut at = 18.0;
+        for series in self.series.iter().filter(|s| !s.name.is_empty()) {
+            let sample = [(at, top - 42.0), (at + 12.0, top - 42.0), (at + 24.0, top - 42.0)];
+            if !series.band.is_empty() {
+                let _ = writeln!(
+                    out,
+                    "<rect class=\"band c{}\" x=\"{at:.1}\" y=\"{:.1}\" width=\"24\" height=\"12\"/>",
+                    series.colour % COLOURS.len(),
+                    top - 48.0
+                );
+            }
+            let shown =
+                if matches!(series.mark, Mark::Line | Mark::Dashed | Mark::Steps) { &sample } else { &sample[1..2] };
+            if series.mark == Mark::LineWithDots {
+                draw(&mut out, &sample, Mark::Line, series.colour);
+                draw(&mut out, &sample[1..2], Mark::Dots, series.colour);
+            } else if !series.points.is_empty() {
+                draw(&mut out, shown, series.mark, series.colour);
+            }
+            at += legend_width(&series.name);
+        }
+        for series in &self.series {
+            if !series.band.is_empty() {
+                let upper = series.band.iter().map(|b| (b.0, b.2));
+                let lower = series.band.iter().rev().map(|b| (b.0, b.1));
+                let corners: Vec<String> =
+                    upper.chain(lower).map(|(a, b)| format!("{:.1} {:.1}", x(a), y(b))).collect();
+                let colour = series.colour % COLOURS.len();
+                let _ = writeln!(out, "<path class=\"band c{colour}\" d=\"M{}Z\"/>", corners.join("L"));
+            }
+            let points: Vec<(f64, f64)> = series.points.iter().map(|p| (x(p.0), y(p.1))).collect();
+            draw(&mut out, &points, series.mark, series.colour);
+        }
+        out + "</svg>\n"
+    }
+}
+
+/// Draws points that are pixels already.
+fn draw(out: &mut String, points: &[(f64, f64)], mark: Mark, colour: usize) {
+    let colour = colour % COLOURS.len();
+    let finite = || points.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
+    let lines = !matches!(mark, Mark::Dots | Mark::Crosses);
+    let mut path = String::new();
+    if lines {
+        let mut pen_down = false;
+        for &(x, y) in points {
+            if !(x.is_finite() && y.is_finite()) {
+                pen_down = false;
+                continue;
+            }
+            let _ = match (pen_down, mark) {
+                (false, _) => write!(path, "M{x:.1} {y:.1}"),
+                (true, Mark::Steps) => write!(path, "H{x:.1}V{y:.1}"),
+                (true, _) => write!(path, "L{x:.1} {y:.1}"),
+            };
+            pen_down = true;
+        }
+        let dashed = if mark == Mark::Dashed { " dashed" } else { "" };
+        let _ = writeln!(out, "<path class=\"line{dashed} c{colour}\" d=\"{path}\"/>");
+    }
+    match mark {
+        Mark::Dots => {
+            finite().for_each(|(x, y)| _ = write!(path, "M{x:.1} {y:.1}h0"));
+            let _ = writeln!(out, "<path class=\"dots c{colour}\" d=\"{path}\"/>");
+        }
+        Mark::Crosses => {
+            finite().for_each(|(x, y)| _ = write!(path, "M{:.1} {:.1}l6 6m0 -6l-6 6", x - 3.0, y - 3.0));
+            let _ = writeln!(out, "<path class=\"crosses c{colour}\" d=\"{path}\"/>");
+        }
+        Mark::LineWithDots => {
+            let dots: String = finite().map(|(x, y)| format!("M{x:.1} {y:.1}h0")).collect();
+            let _ = writeln!(out, "<path class=\"dots c{colour}\" d=\"{dots}\"/>");
+        }
+        Mark::Line | Mark::Dashed | Mark::Steps => {}
+    }
+}
+
+/// Pixels of a legend's entry: text of this size has about 6.9 a letter.
+fn legend_width(name: &str) -> f64 {
+    32.0 + 6.9 * name.chars().count() as f64 + 24.0
+}
+
+fn style() -> String {
+    let mut css = String::from(
+        ".chart{--page:#fff;--ink:#1d2126;--soft:#5b636c;--line:#e4e2dc;--axis:#8a9098;\
+         font:13px system-ui,-apple-system,\"Segoe UI\",Roboto,\"Helvetica Neue\",Arial,sans-serif}\
+         @media(prefers-color-scheme:dark){.chart{--page:#191d23;--ink:#e8eaed;--soft:#a2abb5;--line:#2c323a;--axis:#69727c}}\
+         .chart .page{fill:var(--page)}.chart text{fill:var(--ink)}.chart .title{font-size:17px;font-weight:650}\
+         .chart .soft,.chart .tick{fill:var(--soft)}.chart .tick{font-variant-numeric:tabular-nums}\
+         .chart .middle{text-anchor:middle}.chart .end{text-anchor:end}.chart path{fill:none}\
+         .chart .grid{stroke:var(--line)}.chart .zero,.chart .axis{stroke:var(--axis)}\
+         .chart .line{stroke-width:2.2;stroke-linejoin:round;stroke-linecap:round}.chart .dashed{stroke-dasharray:7 5}\
+         .chart .dots{stroke-width:6.5;stroke-linecap:round}.chart .crosses{stroke-width:1.8;stroke-linecap:round}\
+         .chart .band{stroke:none!important;fill-opacity:.17}",
+    );
+    for (i, (light, dark)) in COLOURS.iter().enumerate() {
+        let _ = write!(css, ".chart .c{i}{{stroke:{light}}}.chart .band.c{i}{{fill:{light}}}");
+        let _ = write!(
+            css,
+            "@media(prefers-color-scheme:dark){{.chart .c{i}{{stroke:{dark}}}.chart .band.c{i}{{fill:{dark}}}}}"
+        );
+    }
+    css
+}
+
+/// A range and the round numbers in it.
+#[derive(Clone, Debug, PartialEq)]
+struct Axis {
+    low: f64,
+    high: f64,
+    step: f64,
+    ticks: Vec<f64>,
+}
+
+impl Axis {
+    /// An axis that holds these values, with up to `most` ticks; with `whole`, it begins and ends at one.
+    fn new(values: impl Iterator<Item = f64>, most: f64, whole: bool) -> Self {
+        let finite = values.filter(|v| v.is_finite());
+        let (mut low, mut high) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
+        if low > high {
+            (low, high) = (0.0, 1.0); // nothing to show
+        } else if high - low <= 1e-12 * low.abs().max(high.abs()) {
+            let room = if low == 0.0 { 1.0 } else { 0.5 * low.abs() };
+            (low, high) = if low >= 0.0 && low < room { (0.0, low + room) } else { (low - room, high + room) };
+        }
+        let step = round_step((high - low) / most.max(1.0));
+        // A value a hair beyond a tick, by rounding, asks for no further one.
+        let (first, last) = ((low / step + 1e-9).floor(), (high / step - 1e-9).ceil());
+        if whole {
+            (low, high) = (first * step, last * step);
+        }
+        // The sum with 0 makes a zero of a negative zero.
+        let ticks = (0..=(last - first) as u32).map(|i| (first + f64::from(i)) * step + 0.0);
+        let room = 1e-9 * (high - low);
+        Self { low, high, step, ticks: ticks.filter(|t| *t >= low - room && *t <= high + room).collect() }
+    }
+
+    /// Where a value lies, from 0 to 1.
+    fn place(&self, value: f64) -> f64 {
+        (value - self.low) / (self.high - self.low)
+    }
+
+    /// A tick in words: as many decimals as tell neighbours apart, thousands and millions as k and M.
+    fn label(&self, tick: f64) -> String {
+        let largest = self.ticks.iter().fold(0.0f64, |a, t| a.max(t.abs()));
+        let (unit, letter) = match largest {
+            l if l >= 1e6 => (1e6, "M"),
+            l if l >= 1e4 => (1e3, "k"),
+            _ => (1.0, ""),
+        };
+        if tick == 0.0 {
+            return "0".into();
+        }
+        let decimals = (0..12).find(|d| {
+            let shifted = self.step / unit * 10f64.powi(*d);
+            (shifted - shifted.round()).abs() < 1e-6 * shifted
+        });
+        let decimals = decimals.unwrap_or(12) as usize;
+        format!("{:.decimals$}{letter}", tick / unit).replace('-', "−")
+    }
+}
+
+/// The smallest of 1, 2 or 5 times a power of ten that is at least `least`.
+fn round_step(least: f64) -> f64 {
+    let power = 10f64.powf(least.log10().floor());
+    let factor = [1.0, 2.0, 5.0, 10.0].into_iter().find(|f| f * power >= least * (1.0 - 1e-9)).unwrap_or(10.0);
+    factor * power
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn axis(low: f64, high: f64, most: f64, whole: bool) -> (Vec<f64>, Vec<String>) {
+        let axis = Axis::new([low, high].into_iter(), most, whole);
+        let labels = axis.ticks.iter().map(|t| axis.label(*t)).collect();
+        (axis.ticks, labels)
+    }
+
+    #[test]
+    fn ticks_are_round_numbers_and_labels_as_short_as_they_can_be() {
+        assert_eq!(axis(0.0, 6.0, 8.0, false).1, ["0", "1", "2", "3", "4", "5", "6"]);
+        assert_eq!(axis(0.0, 30_000.0, 8.0, false).1, ["0", "5k", "10k", "15k", "20k", "25k", "30k"]);
+        assert_eq!(axis(300.0, 1_000_000.0, 8.0, false).1, ["0.2M", "0.4M", "0.6M", "0.8M", "1.0M"]);
+        assert_eq!(axis(-0.031, 0.0, 5.0, true).1, ["−0.04", "−0.03", "−0.02", "−0.01", "0"]);
+        assert_eq!(axis(-7.0, 1290.0, 5.0, true).0, [-500.0, 0.0, 500.0, 1000.0, 1500.0]);
+    }
+
+    #[test]
+    fn ranges_of_nothing_and_of_one_value_are_defined() {
+        assert_eq!(Axis::new([f64::NAN].into_iter(), 5.0, true).ticks.first(), Some(&0.0));
+        for value in [0.0, 3.0, -2.0, 1e-9, 5e6] {
+            let axis = Axis::new([value].into_iter(), 5.0, true);
+            assert!(axis.low <= value && value <= axis.high && axis.low < axis.high, "{value}: {axis:?}");
+            assert!((2..9).contains(&axis.ticks.len()), "{value}: {axis:?}");
+        }
+    }
+
+    #[test]
+    fn everything_lies_inside_the_picture_and_a_gap_lifts_the_pen() {
+        let points = vec![(0.0, -3.0), (1.0, f64::NAN), (2.0, 40.0), (3.0, 7.5)];
+        let band = vec![(0.0, -10.0, 2.0), (3.0, 5.0, 60.0)];
+        let marks = [Mark::Line, Mark::LineWithDots, Mark::Dashed, Mark::Steps, Mark::Dots, Mark::Crosses];
+        for mark in marks {
+            let series = Series { name: "a < b".into(), points: points.clone(), mark, band: band.clone(), colour: 5 };
+            let chart = Chart { title: "\"x\" & y".into(), series: vec![series], ..Chart::default() };
+            let svg = chart.svg();
+            assert!(svg.contains("a &lt; b") && svg.contains("&quot;x&quot; &amp; y"), "{mark:?}");
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{mark:?}: {svg}");
+            let drawn = svg.lines().filter(|l| l.contains(" c1\"")).filter_map(|l| l.split(" d=\"").nth(1));
+            let mut corners = 0;
+            for path in drawn {
+                // Absolute pairs after M and L.
+                for pair in path.split(['M', 'L']).filter_map(|p| p.split(['h', 'l', 'H', 'Z', '"']).next()) {
+                    let Some((x, y)) = pair.split_once(' ') else { continue };
+                    let (x, y): (f64, f64) = (x.parse().unwrap(), y.parse().unwrap());
+                    assert!((0.0..=WIDTH).contains(&x) && (0.0..=HEIGHT).contains(&y), "{mark:?}: {x} {y}");
+                    corners += 1;
+                }
+            }
+            assert!(corners > 4, "{mark:?}: {corners}");
+        }
+        let mut path = String::new();
+        draw(&mut path, &points, Mark::Line, 0);
+        assert_eq!(path, "<path class=\"line c0\" d=\"M0.0 -3.0M2.0 40.0L3.0 7.5\"/>\n");
+    }
+}
