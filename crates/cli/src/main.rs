@@ -17,6 +17,7 @@ mod resume;
 mod robots;
 mod rollout;
 mod skills;
+mod sweep;
 mod table;
 mod train;
 
@@ -61,6 +62,7 @@ verbs! {
     Demo(demo),
     Train(train),
     Resume(resume),
+    Sweep(sweep),
     #[command(visible_alias = "enjoy")]
     Eval(eval),
     Skills(skills),

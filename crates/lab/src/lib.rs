@@ -9,4 +9,5 @@ pub mod replay;
 pub mod rollout;
 pub mod run_dir;
 pub mod skills;
+pub mod sweep;
 pub mod train;
