@@ -19,6 +19,7 @@ mod resume;
 mod robots;
 mod rollout;
 mod skills;
+mod sweep;
 mod table;
 mod train;
 
@@ -63,6 +64,7 @@ verbs! {
     Demo(demo),
     Train(train),
     Resume(resume),
+    Sweep(sweep),
     #[command(visible_alias = "enjoy")]
     Eval(eval),
     PlanStudy(plan_study),

@@ -1,7 +1,7 @@
 //! Options that several verbs share.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -41,6 +41,19 @@ impl Signals {
         signal_hook::flag::register(SIGINT, Arc::clone(&stop))?;
         signal_hook::flag::register(SIGTERM, Arc::clone(&stop))?;
         Ok(Self(stop))
+    }
+
+    /// Also stops when standard input ends, which is how `sskp sweep` stops its runs: a sweep that is killed leaves nobody
+    /// running behind it.
+    pub fn or_end_of_input(self, leash: bool) -> Self {
+        if leash {
+            let stop = Arc::clone(&self.0);
+            std::thread::spawn(move || {
+                let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+                stop.store(true, Ordering::Relaxed);
+            });
+        }
+        self
     }
 
     /// What the run watches.

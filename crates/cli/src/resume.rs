@@ -21,6 +21,9 @@ pub struct Args {
     /// No progress display
     #[arg(long, short)]
     quiet: bool,
+    /// Stop when standard input ends
+    #[arg(long, hide = true)]
+    leash: bool,
 }
 
 impl Args {
@@ -28,7 +31,8 @@ impl Args {
     pub fn run(self) -> Result<()> {
         lab::train::read_config(&self.run).or_usage()?;
         let refused = |error: &blocks::Error| eprintln!("warning: {error}; trying the one before it");
-        let session = Session { stop: Signals::listen()?.stop(), quiet: self.quiet, cache: lab::find::cache() };
+        let stop = Signals::listen()?.or_end_of_input(self.leash).stop();
+        let session = Session { stop, quiet: self.quiet, cache: lab::find::cache() };
         let summary = lab::train::resume(&self.run, self.total_steps, session, refused)?;
         crate::train::report(&summary, &self.run)
     }

@@ -55,6 +55,9 @@ pub struct Args {
     /// No progress display
     #[arg(long, short)]
     quiet: bool,
+    /// Stop when standard input ends
+    #[arg(long, hide = true)]
+    leash: bool,
 }
 
 /// A name of the registry of methods.
@@ -89,7 +92,8 @@ impl Args {
         }
         let path = self.log_dir.unwrap_or_else(|| default_folder(&config));
         lab::run_dir::RunDir::refuse_existing(&path).or_usage()?;
-        let session = Session { stop: Signals::listen()?.stop(), quiet: self.quiet, cache: lab::find::cache() };
+        let stop = Signals::listen()?.or_end_of_input(self.leash).stop();
+        let session = Session { stop, quiet: self.quiet, cache: lab::find::cache() };
         let summary = lab::train::prepare(&config, session).or_usage()?.train(&path)?;
         report(&summary, &path)
     }

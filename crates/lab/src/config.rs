@@ -90,18 +90,19 @@ pub struct Overrides {
 impl Overrides {
     /// Adds a TOML file's tables.
     pub fn file(&mut self, path: &Path) -> Result<()> {
-        let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
-        self.text(&path.display().to_string(), &text)
+        merge(&mut self.table, read_toml(path)?);
+        Ok(())
     }
 
     /// Adds the tables of a TOML file that was read already; `name` is for messages.
     pub fn text(&mut self, name: &str, text: &str) -> Result<()> {
-        let table: Table = toml::from_str(text).map_err(|e| {
-            let line = 1 + e.span().map_or(0, |s| text[..s.start.min(text.len())].matches('\n').count());
-            Error::other(format!("{name}, line {line}: {}", e.message()))
-        })?;
-        merge(&mut self.table, table);
+        merge(&mut self.table, parse_toml(name, text)?);
         Ok(())
+    }
+
+    /// Adds tables.
+    pub fn table(&mut self, table: Table) {
+        merge(&mut self.table, table);
     }
 
     /// Adds one `a.b=value`. A value that is no TOML is a string, so that `run.env=hopper` needs no quotes.
@@ -122,6 +123,19 @@ impl Overrides {
         merge(&mut self.table, tree);
         Ok(())
     }
+}
+
+/// Reads a TOML file; what is wrong with it is named by its line.
+pub fn read_toml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
+    let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
+    parse_toml(&path.display().to_string(), &text)
+}
+
+fn parse_toml<T: serde::de::DeserializeOwned>(name: &str, text: &str) -> Result<T> {
+    toml::from_str(text).map_err(|e| {
+        let line = 1 + e.span().map_or(0, |s| text[..s.start.min(text.len())].matches('\n').count());
+        Error::other(format!("{name}, line {line}: {}", e.message()))
+    })
 }
 
 fn merge(into: &mut Table, from: Table) {
@@ -197,6 +211,11 @@ impl Config {
     /// What makes two runs the same run: everything but how far it goes, how it is kept, and where the files lie whose
     /// content it began with.
     pub fn identity(&self) -> String {
+        Sha256::digest(self.essence().to_toml()).iter().map(|b| format!("{b:02x}")).collect()
+    }
+
+    /// Itself, with everything levelled that does not belong to its identity.
+    fn essence(&self) -> Self {
         let mut same = self.clone();
         same.run.total_steps = 0;
         same.run.checkpoint_every = 0;
@@ -204,8 +223,31 @@ impl Config {
         same.run.policy_every = 0;
         same.run.demos.clear();
         same.run.skills.clear();
-        Sha256::digest(same.to_toml()).iter().map(|b| format!("{b:02x}")).collect()
+        same
     }
+
+    /// The first setting, of those that make the identity, in which another configuration differs: "run.seed is 1 there, 2
+    /// here".
+    pub fn difference(&self, there: &Self) -> Option<String> {
+        let table = |c: &Self| -> Table { toml::from_str(&c.essence().to_toml()).expect("its own text") };
+        first_difference(&table(self), &table(there), "")
+    }
+}
+
+fn first_difference(here: &Table, there: &Table, path: &str) -> Option<String> {
+    let said = |value: Option<&Value>| value.map_or("missing".into(), |v| v.to_string());
+    for key in here.keys().chain(there.keys().filter(|key| !here.contains_key(*key))) {
+        let full = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        let found = match (here.get(key), there.get(key)) {
+            (Some(Value::Table(a)), Some(Value::Table(b))) => first_difference(a, b, &full),
+            (a, b) if a != b => Some(format!("{full} is {} there, {} here", said(b), said(a))),
+            _ => None,
+        };
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
 }
 
 fn check_range(key: &str, fine: bool, needed: &str) -> Result<()> {
@@ -340,5 +382,8 @@ mod tests {
             change(&mut other.run);
             assert_ne!(a.identity(), other.identity());
         }
+        assert_eq!(a.difference(&b), None);
+        b.method.insert("batch".into(), Value::Integer(3));
+        assert_eq!(a.difference(&b).unwrap(), "sac.batch is 3 there, 256 here");
     }
 }

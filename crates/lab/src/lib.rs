@@ -12,4 +12,5 @@ pub mod rollout;
 pub mod run_dir;
 pub mod skills;
 pub mod study;
+pub mod sweep;
 pub mod train;

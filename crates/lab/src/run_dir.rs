@@ -1,7 +1,7 @@
 //! The run directory: what a run writes, and how it goes on after being stopped. The files are described in
 //! `docs/run-directory.md`.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,6 +43,33 @@ pub struct RunDir {
     display: Display,
     started: Instant,
     earlier_seconds: f64,
+    /// Held as long as this process writes the run.
+    _lock: Lock,
+}
+
+/// The right to write a run. The system takes it back when the process ends, however it ends.
+pub struct Lock {
+    _file: Option<File>,
+}
+
+impl Lock {
+    /// Takes the right to write in a folder; none if another process has it.
+    pub fn take(folder: &Path) -> Result<Option<Self>> {
+        let path = folder.join(".lock");
+        let file = File::options().create(true).append(true).open(&path).map_err(|e| Error::io(&path, e))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Self { _file: Some(file) })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            // Some network file systems have no locks; runs worked there before there were any.
+            Err(TryLockError::Error(_)) => Ok(Some(Self { _file: None })),
+        }
+    }
+
+    fn of_run(folder: &Path) -> Result<Self> {
+        Self::take(folder)?.ok_or_else(|| {
+            Error::other(format!("{} is being written by another process; wait for it or stop it", folder.display()))
+        })
+    }
 }
 
 /// What a checkpoint remembers of the folder's files, so that a resumed run cuts off what was written after it.
@@ -112,8 +139,9 @@ impl RunDir {
     pub fn create(path: &Path, config: &Config, stop: Arc<AtomicBool>, quiet: bool) -> Result<Self> {
         Self::refuse_existing(path)?;
         fs::create_dir_all(path).map_err(|e| Error::io(path, e))?;
+        let lock = Lock::of_run(path)?;
         write_whole(&path.join("config.toml"), config.to_toml().as_bytes())?;
-        let mut dir = Self::new(path, config, stop, quiet);
+        let mut dir = Self::new(path, config, stop, quiet, lock);
         dir.episodes.line(EPISODE_COLUMNS)?;
         Ok(dir)
     }
@@ -137,7 +165,7 @@ impl RunDir {
         quiet: bool,
         mut refused: impl FnMut(&Error),
     ) -> Result<(Self, Option<Loader>)> {
-        let mut dir = Self::new(path, config, stop, quiet);
+        let mut dir = Self::new(path, config, stop, quiet, Lock::of_run(path)?);
         let folder = path.join("checkpoints");
         let found = checkpoint::newest(&folder, Some(&dir.identity), &mut refused)?;
         match &found {
@@ -180,7 +208,7 @@ impl RunDir {
         Ok((dir, found))
     }
 
-    fn new(path: &Path, config: &Config, stop: Arc<AtomicBool>, quiet: bool) -> Self {
+    fn new(path: &Path, config: &Config, stop: Arc<AtomicBool>, quiet: bool, lock: Lock) -> Self {
         let log = |name: &str| Log::new(path.join(name));
         Self {
             path: path.into(),
@@ -200,6 +228,7 @@ impl RunDir {
             display: Display::new(config.run.total_steps, quiet),
             started: Instant::now(),
             earlier_seconds: 0.0,
+            _lock: lock,
         }
     }
 
