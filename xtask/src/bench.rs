@@ -4,6 +4,7 @@
 
 mod envs;
 mod peers;
+mod plan;
 mod record;
 mod table;
 mod update;
@@ -20,11 +21,14 @@ pub enum Subject {
     Envs(envs::Options),
     /// Environment steps per second of SAC with one update per step, against stable-baselines3 and sbx
     Update(update::Options),
+    /// Microseconds of one decision of the risk planner, against the same computation in PyTorch
+    Plan(plan::Options),
 }
 
 pub fn run(root: &Path, subject: &Subject) -> Result<()> {
     match subject {
         Subject::Envs(options) => envs::run(root, options),
         Subject::Update(options) => update::run(root, options),
+        Subject::Plan(options) => plan::run(root, options),
     }
 }

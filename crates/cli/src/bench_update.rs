@@ -129,7 +129,7 @@ fn flops_per_update(config: &SacConfig, spec: &Spec) -> f64 {
 }
 
 /// The best rate of f32 matrix products on this thread, in GFLOP/s, with the same routine that the networks use.
-fn peak_gflops() -> f64 {
+pub fn peak_gflops() -> f64 {
     let mut rng = Rng::stream(0, "peak");
     let mut best: f64 = 0.0;
     for n in [256, 512] {

@@ -26,8 +26,8 @@ pub struct Args {
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Environment steps
-    // Enough for the return to rise and the falls to grow rare, in about three minutes on two cores.
-    #[arg(long, short = 'n', default_value_t = 30_000)]
+    // About a minute of two cores, after as long for the demonstrations.
+    #[arg(long, short = 'n', default_value_t = 60_000)]
     total_steps: u64,
     /// One setting, as in `sskp train`; may be given many times
     #[arg(long, value_name = "KEY=VALUE")]

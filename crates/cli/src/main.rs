@@ -4,6 +4,7 @@
 //! `verbs!`.
 
 mod bench_envs;
+mod bench_plan;
 mod bench_update;
 mod collect;
 mod data;
@@ -75,6 +76,8 @@ verbs! {
     BenchEnvs(bench_envs),
     #[command(hide = true)]
     BenchUpdate(bench_update),
+    #[command(hide = true)]
+    BenchPlan(bench_plan),
 }
 
 fn main() -> ExitCode {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::replay::escape;
 
-/// A chart. Its axes hold all that is drawn, zero included where `from_zero` says so.
+/// A chart. Its axes hold all that is drawn.
 #[derive(Clone, Debug, Default)]
 pub struct Chart {
     /// Above the chart.
@@ -16,7 +16,7 @@ pub struct Chart {
     pub x_label: String,
     /// Above the vertical axis.
     pub y_label: String,
-    /// Whether the vertical axis must hold zero.
+    /// Whether both axes must hold zero.
     pub from_zero: bool,
     /// What is drawn, the first undermost.
     pub series: Vec<Series>,
@@ -76,10 +76,10 @@ impl Chart {
             self.series.iter().flat_map(|s| s.points.iter().copied()).chain(band)
         };
         let zero = self.from_zero.then_some(0.0);
-        let legend = self.series.iter().any(|s| !s.name.is_empty());
-        let top = 40.0 + if self.subtitle.is_empty() { 0.0 } else { 20.0 } + if legend { 26.0 } else { 0.0 } + 20.0;
+        let legend: Vec<&Series> = self.series.iter().filter(|s| !(s.name.is_empty() || s.points.is_empty())).collect();
+        let top = 76.0 + if self.subtitle.is_empty() { 0.0 } else { 20.0 } + if legend.is_empty() { 0.0 } else { 24.0 };
         let (wide, high) = (WIDTH - LEFT - RIGHT, HEIGHT - top - BOTTOM);
-        let x_axis = Axis::new(all().map(|p| p.0), wide / TICK_ROOM[0], false);
+        let x_axis = Axis::new(all().map(|p| p.0).chain(zero), wide / TICK_ROOM[0], false);
         let y_axis = Axis::new(all().map(|p| p.1).chain(zero), high / TICK_ROOM[1], true);
         let x = |value: f64| LEFT + wide * x_axis.place(value);
         let y = |value: f64| top + high * (1.0 - y_axis.place(value));
@@ -95,7 +95,7 @@ impl Chart {
         };
         text("title", 18.0, 29.0, &self.title);
         text("soft", 18.0, 49.0, &self.subtitle);
-        text("soft", 18.0, top - 12.0, &self.y_label);
+        text("soft", 18.0, top - 18.0, &self.y_label);
         text("soft middle", LEFT + wide / 2.0, HEIGHT - 12.0, &self.x_label);
         for tick in &y_axis.ticks {
             text("tick end", LEFT - 9.0, y(*tick) + 4.0, &y_axis.label(*tick));
@@ -104,8 +104,8 @@ impl Chart {
             text("tick middle", x(*tick), top + high + 19.0, &x_axis.label(*tick));
         }
         let mut at = 18.0;
-        for series in self.series.iter().filter(|s| !s.name.is_empty()) {
-            text("legend", at + 32.0, top - 38.0, &series.name);
+        for series in &legend {
+            text("legend", at + 32.0, top - 43.0, &series.name);
             at += legend_width(&series.name);
         }
         for tick in &y_axis.ticks {
@@ -118,14 +118,14 @@ impl Chart {
             let _ = writeln!(out, "<path class=\"axis\" d=\"M{:.1} {:.1}v5\"/>", x(*tick), top + high);
         }
         let mut at = 18.0;
-        for series in self.series.iter().filter(|s| !s.name.is_empty()) {
-            let sample = [(at, top - 42.0), (at + 12.0, top - 42.0), (at + 24.0, top - 42.0)];
+        for series in &legend {
+            let sample = [(at, top - 47.5), (at + 12.0, top - 47.5), (at + 24.0, top - 47.5)];
             if !series.band.is_empty() {
                 let _ = writeln!(
                     out,
                     "<rect class=\"band c{}\" x=\"{at:.1}\" y=\"{:.1}\" width=\"24\" height=\"12\"/>",
                     series.colour % COLOURS.len(),
-                    top - 48.0
+                    top - 53.5
                 );
             }
             let shown =
@@ -133,7 +133,7 @@ impl Chart {
             if series.mark == Mark::LineWithDots {
                 draw(&mut out, &sample, Mark::Line, series.colour);
                 draw(&mut out, &sample[1..2], Mark::Dots, series.colour);
-            } else if !series.points.is_empty() {
+            } else {
                 draw(&mut out, shown, series.mark, series.colour);
             }
             at += legend_width(&series.name);
@@ -234,15 +234,18 @@ struct Axis {
 impl Axis {
     /// An axis that holds these values, with up to `most` ticks; with `whole`, it begins and ends at one.
     fn new(values: impl Iterator<Item = f64>, most: f64, whole: bool) -> Self {
-        let finite = values.filter(|v| v.is_finite());
-        let (mut low, mut high) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
+        let (mut low, mut high, mut counts) = (f64::INFINITY, f64::NEG_INFINITY, true);
+        for value in values.filter(|v| v.is_finite()) {
+            (low, high, counts) = (low.min(value), high.max(value), counts && value.fract() == 0.0);
+        }
         if low > high {
             (low, high) = (0.0, 1.0); // nothing to show
         } else if high - low <= 1e-12 * low.abs().max(high.abs()) {
             let room = if low == 0.0 { 1.0 } else { 0.5 * low.abs() };
             (low, high) = if low >= 0.0 && low < room { (0.0, low + room) } else { (low - room, high + room) };
         }
-        let step = round_step((high - low) / most.max(1.0));
+        // Between whole numbers of things there is nothing.
+        let step = round_step((high - low) / most.max(1.0)).max(if counts { 1.0 } else { 0.0 });
         // A value a hair beyond a tick, by rounding, asks for no further one.
         let (first, last) = ((low / step + 1e-9).floor(), (high / step - 1e-9).ceil());
         if whole {
@@ -302,6 +305,8 @@ mod tests {
         assert_eq!(axis(0.0, 30_000.0, 8.0, false).1, ["0", "5k", "10k", "15k", "20k", "25k", "30k"]);
         assert_eq!(axis(300.0, 1_000_000.0, 8.0, false).1, ["0.2M", "0.4M", "0.6M", "0.8M", "1.0M"]);
         assert_eq!(axis(-0.031, 0.0, 5.0, true).1, ["−0.04", "−0.03", "−0.02", "−0.01", "0"]);
+        assert_eq!(axis(0.0, 0.0, 5.0, true).1, ["0", "1"], "half a violation is none");
+        assert_eq!(axis(0.0, 2.5, 5.0, true).1, ["0", "0.5", "1.0", "1.5", "2.0", "2.5"]);
         assert_eq!(axis(-7.0, 1290.0, 5.0, true).0, [-500.0, 0.0, 500.0, 1000.0, 1500.0]);
     }
 

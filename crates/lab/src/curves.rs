@@ -36,7 +36,7 @@ pub fn html(run: &Path, summary: &Summary) -> Result<String> {
     let mut charts = vec![returns(&episodes, limit), violations(&episodes)];
     charts.extend(risks(&run.join("progress.csv"))?);
     let title = format!("{} on {}", config.algo, config.env);
-    let ratio = summary.ptr_per_violation_x1000.map_or("no violation".into(), |r| format!("{r:.2}"));
+    let ratio = summary.ptr_per_violation_x1000.map_or("—".into(), |r| format!("{r:.2}"));
     let facts = [
         ("reward per step, PtR", format!("{:.3}", summary.ptr)),
         ("violations, #V", summary.violations.to_string()),

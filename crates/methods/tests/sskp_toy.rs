@@ -7,7 +7,7 @@ use blocks::run::Run;
 use blocks::toy::{Toy, demonstrations};
 use methods::sskp::decoder::DecoderKind;
 use methods::sskp::planner::Planning;
-use methods::sskp::{Sskp, SskpConfig};
+use methods::sskp::{OfflineReport, Sskp, SskpConfig};
 use methods::{Method, Setup};
 
 fn config(planning: Planning) -> SskpConfig {
@@ -45,6 +45,8 @@ fn the_offline_stage_learns_skills_and_risk_and_the_policy_walks_the_bridge() {
         if planning != Planning::Off {
             assert!(report.auc > 0.9, "{planning:?}: {report:?}");
             assert!((0.02..=0.3).contains(&report.class_prior), "{planning:?}: {report:?}");
+            let judged = report.calibration.expect("sixty episodes are enough to hold some out");
+            assert!(judged.auc.unwrap() > 0.85 && judged.brier < 0.1, "{planning:?}: {judged:?}");
         }
         let mut memory = Memory::default();
         let mut run = Run::new(Box::<Toy>::default(), 1, 12_000, &mut memory);
@@ -77,6 +79,24 @@ fn with_a_closed_loop_decoder_every_planning_walks_the_bridge_safely() {
         assert!(violations < 12, "{planning:?}: {violations} violations");
         assert!(last > 20.0, "{planning:?}: the last 20 episodes earn {last}");
     }
+}
+
+#[test]
+fn the_calibration_is_a_report_and_changes_nothing_else() {
+    let offline = |calibrate: bool| {
+        let mut config = config(Planning::Risk);
+        (config.skill.steps, config.risk.steps, config.risk.calibrate) = (20, 20, calibrate);
+        let mut method = Sskp::new(Toy::default().spec(), config, Setup::new("sskp", 1, 1)).unwrap();
+        let report = method.offline(&demonstrations(30)).unwrap();
+        let mut memory = Memory::default();
+        let mut run = Run::new(Box::<Toy>::default(), 1, 300, &mut memory);
+        method.train(&mut run).unwrap();
+        (report, run.clock())
+    };
+    let (with, without) = (offline(true), offline(false));
+    assert!(with.0.calibration.is_some() && without.0.calibration.is_none());
+    assert_eq!(OfflineReport { calibration: None, ..with.0 }, without.0);
+    assert_eq!(with.1, without.1, "the run is the same");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! two hidden layers of 256) and the same number of threads. The sides take turns within each repeat, ratios are taken
 //! between neighbours in time, and the median over repeats is what counts.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Result;
@@ -87,8 +87,7 @@ struct Arithmetic {
 
 pub fn run(root: &Path, options: &Options) -> Result<()> {
     let script = root.join("benches/update_python.py");
-    let environment = root.join("vendor/venv-update");
-    let python = virtual_environment(&environment, &Python::new("python3"), &REQUIREMENTS, "several gigabytes")?;
+    let (environment, python) = environment(root)?;
     let sskp = build::sskp(root)?;
 
     let time = record::now();
@@ -143,6 +142,13 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
     record::explain(&folder, "update", &section(&summaries, options, &time, &commit, &versions))?;
     println!("raw rows: {}", file.strip_prefix(root).unwrap_or(&file).display());
     Ok(())
+}
+
+/// The folder of the virtual environment with PyTorch and JAX, and its Python. It is made if need be.
+pub fn environment(root: &Path) -> Result<(PathBuf, PathBuf)> {
+    let folder = root.join("vendor/venv-update");
+    let python = virtual_environment(&folder, &Python::new("python3"), &REQUIREMENTS, "several gigabytes")?;
+    Ok((folder, python))
 }
 
 fn row(repeat: u32, side: Side, threads: u32, line: &str) -> Result<Row> {

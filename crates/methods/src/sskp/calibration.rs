@@ -88,10 +88,11 @@ mod tests {
         // 0.95 beats all three, 0.25 beats all three.
         assert_eq!(judged.auc, Some(1.0));
         assert_eq!((judged.positives, judged.unlabelled), (2, 3));
-        let bin = |i: usize| (judged.bins[i].predicted, judged.bins[i].positive, judged.bins[i].count);
-        assert_eq!(bin(0), (0.025, 0.0, 2));
-        assert_eq!(bin(2), (0.23, 0.5, 2));
-        assert_eq!(bin(9), (0.95, 1.0, 1));
+        for (i, predicted, positive, count) in [(0, 0.025, 0.0, 2), (2, 0.23, 0.5, 2), (9, 0.95, 1.0, 1)] {
+            let bin = judged.bins[i];
+            assert!((bin.predicted - predicted).abs() < 1e-12, "{bin:?}");
+            assert_eq!((bin.positive, bin.count), (positive, count), "{bin:?}");
+        }
         assert_eq!(judged.bins.iter().map(|b| b.count).sum::<u64>(), 5);
         // q = 0.4.
         assert!((judged.brier_of_the_share() - 0.24).abs() < 1e-12);

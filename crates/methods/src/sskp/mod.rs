@@ -320,8 +320,9 @@ impl Sskp {
         self.policy = build_policy(&self.config, self.prior(), self.threads, &mut rng)?;
         if self.uses_risk() {
             let mut rng = Rng::stream(self.seed, "risk");
-            (self.positive, self.unlabelled) = risk::demonstration_pairs(demos, &mut self.skills, &self.config.risk);
-            self.fit_risk(demos, &mut rng, &mut report, seen)?;
+            let encoded = risk::encode_episodes(demos, &mut self.skills, &self.config.risk);
+            (self.positive, self.unlabelled) = self.pairs_of(demos, &encoded, |_| true);
+            self.fit_risk(demos, &encoded, &mut rng, &mut report, seen)?;
         }
         self.offline = Some(report);
         Ok(report)
@@ -367,23 +368,22 @@ impl Sskp {
         squares.iter().map(|s| (2.5 * (s / n).sqrt()).max(2.0) as f32).collect()
     }
 
+    fn pairs_of(&self, demos: &Demonstrations, encoded: &[Vec<f32>], keep: impl Fn(usize) -> bool) -> (Pairs, Pairs) {
+        risk::demonstration_pairs(demos, encoded, &self.skills, &self.config.risk, keep)
+    }
+
     /// λ (Eq. 2), then P_ζ by Eq. 4.
     fn fit_risk(
         &mut self,
         demos: &Demonstrations,
+        encoded: &[Vec<f32>],
         rng: &mut Rng,
         report: &mut OfflineReport,
         seen: &mut Progress,
     ) -> Result<()> {
         let config = self.config.risk.clone();
         // A classifier that tells labelled from unlabelled pairs, on half the episodes; its scores on the other half.
-        let halves = [0, 1].map(|half| {
-            let mut part = Demonstrations::new(demos.env.clone(), demos.obs_dim, demos.action_dim);
-            for trajectory in demos.trajectories().iter().skip(half).step_by(2) {
-                part.push(trajectory.clone()).expect("it was accepted before");
-            }
-            risk::demonstration_pairs(&part, &mut self.skills, &config)
-        });
+        let halves = [0, 1].map(|half| self.pairs_of(demos, encoded, |episode| episode % 2 == half));
         let [learnt, held_out] = &halves;
         let enough = [learnt, held_out].iter().all(|(p, u)| !p.is_empty() && !u.is_empty());
         let mut estimates = [None; 2];
@@ -422,7 +422,7 @@ impl Sskp {
         let unlabelled = self.risk.scores(&self.unlabelled, &self.skills, rng);
         report.auc = class_prior::auc(&positive, &unlabelled);
         if config.calibrate {
-            report.calibration = self.calibrate(demos, seen)?;
+            report.calibration = self.calibrate(demos, encoded, seen)?;
         }
         Ok(())
     }
@@ -431,19 +431,16 @@ impl Sskp {
     /// is used has learnt from all: sixty falls are few enough. None where there are too few episodes to hold any out.
     ///
     /// λ is that of the whole set. The stream is one of its own, so the run is the same with and without this.
-    fn calibrate(&mut self, demos: &Demonstrations, seen: &mut Progress) -> Result<Option<Calibration>> {
+    fn calibrate(
+        &self,
+        demos: &Demonstrations,
+        encoded: &[Vec<f32>],
+        seen: &mut Progress,
+    ) -> Result<Option<Calibration>> {
         let config = self.config.risk.clone();
         let held = held_out(demos.trajectories());
-        let mut pairs_of = |wanted: bool| {
-            let mut part = Demonstrations::new(demos.env.clone(), demos.obs_dim, demos.action_dim);
-            for (episode, trajectory) in demos.trajectories().iter().enumerate() {
-                if held.contains(&episode) == wanted {
-                    part.push(trajectory.clone()).expect("it was accepted before");
-                }
-            }
-            risk::demonstration_pairs(&part, &mut self.skills, &config)
-        };
-        let ((positive, unlabelled), judged) = (pairs_of(false), pairs_of(true));
+        let [(positive, unlabelled), judged] =
+            [false, true].map(|wanted| self.pairs_of(demos, encoded, |episode| held.contains(&episode) == wanted));
         if positive.is_empty() || unlabelled.is_empty() {
             return Ok(None);
         }

@@ -3,7 +3,7 @@
 
 use blocks::Result;
 use blocks::checkpoint::{Loader, Saver};
-use blocks::demos::Demonstrations;
+use blocks::demos::{Demonstrations, Trajectory};
 use blocks::nets::{Mlp, Model, Tape, gaussian, linalg};
 use blocks::rng::Rng;
 use serde::{Deserialize, Serialize};
@@ -282,25 +282,53 @@ pub struct PairScratch {
 
 /// D^p and D^u out of the demonstrations, as section 4.1.1 says: positive are the pairs at steps with a violation within the
 /// next H (or more, with [`RiskConfig::relabel`]); all other pairs are unlabelled.
-pub fn demonstration_pairs(demos: &Demonstrations, skills: &mut SkillModel, config: &RiskConfig) -> (Pairs, Pairs) {
+///
+/// Of the episodes whose number `keep` holds; `encoded` is of [`encode_episodes`].
+pub fn demonstration_pairs(
+    demos: &Demonstrations,
+    encoded: &[Vec<f32>],
+    skills: &SkillModel,
+    config: &RiskConfig,
+    keep: impl Fn(usize) -> bool,
+) -> (Pairs, Pairs) {
     let (horizon, dim) = (skills.config().horizon, skills.config().dim);
     let mut sets = [(); 2].map(|()| Pairs::new(demos.obs_dim, dim, config.capacity));
     let mut state = vec![0.0; demos.obs_dim];
     let mut labels = demos.states_with_violation_ahead(horizon * (1 + config.relabel)).map(|(_, positive)| positive);
     for (episode, trajectory) in demos.trajectories().iter().enumerate() {
-        let steps = trajectory.steps();
-        for (t, positive) in (0..steps).zip(&mut labels) {
+        let mut played = encoded[episode].chunks_exact(dim);
+        for (t, positive) in (0..trajectory.steps()).zip(&mut labels) {
+            let z = played.next();
+            if !keep(episode) {
+                continue;
+            }
             skills.standardiser.apply(demos.state(episode, t), &mut state);
             let set = &mut sets[usize::from(!positive)];
             set.push_state(&state);
-            if config.encode_actions && t + horizon <= steps {
-                let z = skills.encode(demos.actions(episode, t, horizon), 1, horizon)[..dim].to_vec();
-                set.push_executed(&state, &z);
-            }
+            z.into_iter().for_each(|z| set.push_executed(&state, z));
         }
     }
     let [positive, unlabelled] = sets;
     (positive, unlabelled)
+}
+
+/// Of every episode the skills that encode the H actions from each step on, as far as there are H; nothing unless
+/// [`RiskConfig::encode_actions`] asks for them.
+pub fn encode_episodes(demos: &Demonstrations, skills: &mut SkillModel, config: &RiskConfig) -> Vec<Vec<f32>> {
+    let (horizon, dim) = (skills.config().horizon, skills.config().dim);
+    let mut windows = Vec::new();
+    let mut encode = |(episode, trajectory): (usize, &Trajectory)| {
+        let whole = (trajectory.steps() + 1).saturating_sub(horizon);
+        if whole == 0 || !config.encode_actions {
+            return Vec::new();
+        }
+        // Of windows that begin one step apart, the k-th actions are one slice.
+        windows.clear();
+        (0..horizon).for_each(|k| windows.extend_from_slice(demos.actions(episode, k, whole)));
+        let heads = skills.encode(&windows, whole, horizon);
+        heads.chunks_exact(2 * dim).flat_map(|head| &head[..dim]).copied().collect()
+    };
+    demos.trajectories().iter().enumerate().map(&mut encode).collect()
 }
 
 /// P_ζ(c | s, z) and what trains it.
@@ -475,7 +503,7 @@ fn relu(rows: &mut [f32], bias: &[f32]) {
 mod tests {
     use super::super::skill::SkillConfig;
     use super::*;
-    use blocks::demos::{Ending, Trajectory};
+    use blocks::demos::Ending;
 
     fn close(a: f64, b: f64) -> bool {
         (a - b).abs() < 1e-5
@@ -591,6 +619,11 @@ mod tests {
         }
     }
 
+    fn pairs_of(demos: &Demonstrations, skills: &mut SkillModel, config: &RiskConfig) -> (Pairs, Pairs) {
+        let encoded = encode_episodes(demos, skills, config);
+        demonstration_pairs(demos, &encoded, skills, config, |_| true)
+    }
+
     #[test]
     fn demonstrations_give_positives_within_h_of_a_violation() {
         let mut demos = Demonstrations::new("toy", 1, 1);
@@ -600,24 +633,36 @@ mod tests {
                 costs[steps - 1] = 1.0;
             }
             let observations = (0..=steps).map(|t| t as f32).collect();
-            let (actions, rewards) = (vec![0.0; steps], vec![0.0; steps]);
+            let (actions, rewards) = ((0..steps).map(|t| 0.1 * t as f32).collect(), vec![0.0; steps]);
             demos.push(Trajectory { observations, actions, rewards, costs, end }).unwrap();
         };
         push(&mut demos, 5, Ending::Violation);
         push(&mut demos, 4, Ending::Truncated);
         let mut skills = small_skills(1); // H = 2
-        let (p, u) = demonstration_pairs(&demos, &mut skills, &RiskConfig::default());
+        let (p, u) = pairs_of(&demos, &mut skills, &RiskConfig::default());
         // Steps 3 and 4 of the first episode see the violation (at step 4) within two steps; the other seven do not.
         assert_eq!((p.len(), u.len()), (2, 7));
         let encoded = RiskConfig { encode_actions: true, ..Default::default() };
-        let (p, u) = demonstration_pairs(&demos, &mut skills, &encoded);
+        let (p, u) = pairs_of(&demos, &mut skills, &encoded);
         // Whole skills begin at steps 0 to 3 and 0 to 2; the one at step 3 of the first episode violates.
         assert_eq!((p.executed_pairs(), u.executed_pairs()), (1, 6));
+        let mut long =
+            SkillModel::new(SkillConfig { horizon: 9, ..skills.config().clone() }, 1, 1, &mut Rng::stream(0, "skills"));
+        let (p9, u9) = pairs_of(&demos, &mut long, &encoded);
+        assert_eq!((p9.executed_pairs(), u9.executed_pairs(), p9.len() + u9.len()), (0, 0, 9), "too short to encode");
         assert_eq!((p.prior_pairs(), u.prior_pairs()), (2, 7));
+        let alone = skills.encode(demos.actions(0, 3, 2), 1, 2)[..3].to_vec();
+        assert!(p.executed[1..].iter().zip(&alone).all(|(a, b)| (a - b).abs() < 1e-6), "{:?} {alone:?}", p.executed);
         // With the skill before it counted too, four steps see it.
         let relabelled = RiskConfig { relabel: 1, ..Default::default() };
-        let (p, u) = demonstration_pairs(&demos, &mut skills, &relabelled);
+        let (p, u) = pairs_of(&demos, &mut skills, &relabelled);
         assert_eq!((p.len(), u.len()), (4, 5));
+        // The first episode alone, and the second: 2 + 3 and 0 + 4 steps.
+        let encoded = encode_episodes(&demos, &mut skills, &encoded);
+        for (episode, positive, unlabelled) in [(0, 2 + 1, 3 + 3), (1, 0, 4 + 3)] {
+            let (p, u) = demonstration_pairs(&demos, &encoded, &skills, &RiskConfig::default(), |e| e == episode);
+            assert_eq!((p.len(), u.len()), (positive, unlabelled), "episode {episode}");
+        }
     }
 
     #[test]
