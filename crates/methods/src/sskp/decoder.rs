@@ -1,5 +1,5 @@
 //! The decoder p_ν of section 4.1, in two forms. The paper's is open-loop, p_ν(a_t:t+H−1 | z): ten actions that follow from
-//! the skill alone. The closed-loop one, p_ν(a_k | s_k, z), sees the state of every step; docs/decisions/0004 has what it
+//! the skill alone. The closed-loop one, p_ν(a_k | s_k, z), sees the state of every step; docs/decisions/0003 has what it
 //! changes.
 
 use blocks::Result;
