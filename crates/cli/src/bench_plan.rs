@@ -34,7 +34,7 @@ pub struct Args {
 }
 
 /// Plans before the clock starts: buffers grow and caches warm up.
-const WARM_PLANS: u64 = 20;
+const WARM_PLANS: usize = 20;
 
 impl Args {
     pub fn run(self) -> Result<()> {
@@ -51,20 +51,24 @@ impl Args {
         // Clocks change while a machine warms up or its neighbours wake: the better of before and after counts.
         let peak_before = peak_gflops();
         let limit = Duration::from_secs_f64(self.seconds.clamp(0.001, 3600.0));
-        let (mut plans, mut begin) = (0, Instant::now());
-        while plans <= WARM_PLANS || begin.elapsed() < limit {
-            if plans == WARM_PLANS {
-                begin = Instant::now();
-            }
+        let mut plan = || {
             let score = |z: &[f32], out: &mut [f32]| risk.score(&state, z, out);
+            let begin = Instant::now();
             black_box(planner.plan(black_box(&policy), score, &mut rng, |_| ()));
-            plans += 1;
+            begin.elapsed().as_secs_f64()
+        };
+        (0..WARM_PLANS).for_each(|_| _ = plan());
+        let (mut times, begin) = (Vec::new(), Instant::now());
+        while times.is_empty() || begin.elapsed() < limit {
+            times.push(plan());
         }
         let seconds = begin.elapsed().as_secs_f64();
         let peak = peak_before.max(peak_gflops());
 
-        plans -= WARM_PLANS;
-        let per_plan = seconds / plans as f64;
+        // The median: on a busy machine the mean measures the neighbours.
+        let plans = times.len();
+        times.sort_by(f64::total_cmp);
+        let per_plan = times[plans / 2];
         let flops = flops_per_plan(&config, obs, dim, width);
         let gflops = flops / per_plan / 1e9;
         let (env, share, us) = (self.robot.env.name, gflops / peak, 1e6 * per_plan);

@@ -33,6 +33,8 @@ pub struct Series {
     pub mark: Mark,
     /// x, lowest and highest y of a shaded band behind them.
     pub band: Vec<(f64, f64, f64)>,
+    /// Whether the band is drawn as a whisker at every x instead.
+    pub whiskers: bool,
     /// Which of the colours of [`COLOURS`].
     pub colour: usize,
 }
@@ -120,13 +122,15 @@ impl Chart {
         let mut at = 18.0;
         for series in &legend {
             let sample = [(at, top - 47.5), (at + 12.0, top - 47.5), (at + 24.0, top - 47.5)];
-            if !series.band.is_empty() {
+            if !(series.band.is_empty() || series.whiskers) {
+                let (y, colour) = (top - 53.5, series.colour % COLOURS.len());
                 let _ = writeln!(
                     out,
-                    "<rect class=\"band c{}\" x=\"{at:.1}\" y=\"{:.1}\" width=\"24\" height=\"12\"/>",
-                    series.colour % COLOURS.len(),
-                    top - 53.5
+                    "<rect class=\"band c{colour}\" x=\"{at:.1}\" y=\"{y:.1}\" width=\"24\" height=\"12\"/>"
                 );
+            }
+            if series.whiskers {
+                whiskers(&mut out, &[(at + 12.0, top - 53.5, top - 41.5)], series.colour);
             }
             let shown =
                 if matches!(series.mark, Mark::Line | Mark::Dashed | Mark::Steps) { &sample } else { &sample[1..2] };
@@ -139,11 +143,12 @@ impl Chart {
             at += legend_width(&series.name);
         }
         for series in &self.series {
-            if !series.band.is_empty() {
-                let upper = series.band.iter().map(|b| (b.0, b.2));
-                let lower = series.band.iter().rev().map(|b| (b.0, b.1));
-                let corners: Vec<String> =
-                    upper.chain(lower).map(|(a, b)| format!("{:.1} {:.1}", x(a), y(b))).collect();
+            let band: Vec<(f64, f64, f64)> = series.band.iter().map(|b| (x(b.0), y(b.1), y(b.2))).collect();
+            if series.whiskers {
+                whiskers(&mut out, &band, series.colour);
+            } else if !band.is_empty() {
+                let corners = band.iter().map(|b| (b.0, b.2)).chain(band.iter().rev().map(|b| (b.0, b.1)));
+                let corners: Vec<String> = corners.map(|(x, y)| format!("{x:.1} {y:.1}")).collect();
                 let colour = series.colour % COLOURS.len();
                 let _ = writeln!(out, "<path class=\"band c{colour}\" d=\"M{}Z\"/>", corners.join("L"));
             }
@@ -152,6 +157,14 @@ impl Chart {
         }
         out + "</svg>\n"
     }
+}
+
+/// Draws whiskers in pixels: x, and both ends.
+fn whiskers(out: &mut String, ends: &[(f64, f64, f64)], colour: usize) {
+    let whisker =
+        |(x, a, b): &(f64, f64, f64)| format!("M{x:.1} {a:.1}V{b:.1}M{0:.1} {a:.1}h8M{0:.1} {b:.1}h8", x - 4.0);
+    let path: String = ends.iter().map(whisker).collect();
+    let _ = writeln!(out, "<path class=\"crosses c{}\" d=\"{path}\"/>", colour % COLOURS.len());
 }
 
 /// Draws points that are pixels already.
@@ -326,7 +339,9 @@ mod tests {
         let band = vec![(0.0, -10.0, 2.0), (3.0, 5.0, 60.0)];
         let marks = [Mark::Line, Mark::LineWithDots, Mark::Dashed, Mark::Steps, Mark::Dots, Mark::Crosses];
         for mark in marks {
-            let series = Series { name: "a < b".into(), points: points.clone(), mark, band: band.clone(), colour: 5 };
+            let whiskers = mark == Mark::Dashed;
+            let series =
+                Series { name: "a < b".into(), points: points.clone(), mark, band: band.clone(), whiskers, colour: 5 };
             let chart = Chart { title: "\"x\" & y".into(), series: vec![series], ..Chart::default() };
             let svg = chart.svg();
             assert!(svg.contains("a &lt; b") && svg.contains("&quot;x&quot; &amp; y"), "{mark:?}");
@@ -335,7 +350,7 @@ mod tests {
             let mut corners = 0;
             for path in drawn {
                 // Absolute pairs after M and L.
-                for pair in path.split(['M', 'L']).filter_map(|p| p.split(['h', 'l', 'H', 'Z', '"']).next()) {
+                for pair in path.split(['M', 'L']).filter_map(|p| p.split(['h', 'l', 'H', 'V', 'Z', '"']).next()) {
                     let Some((x, y)) = pair.split_once(' ') else { continue };
                     let (x, y): (f64, f64) = (x.parse().unwrap(), y.parse().unwrap());
                     assert!((0.0..=WIDTH).contains(&x) && (0.0..=HEIGHT).contains(&y), "{mark:?}: {x} {y}");

@@ -151,17 +151,19 @@ impl PlanStudy {
             from_zero: true,
             series: vec![
                 Series {
-                    name: "median, middle half of the states".into(),
+                    name: "median and middle half of the states".into(),
                     points: along(|c| c.quartiles[1]).collect(),
                     mark: Mark::Dashed,
                     band: half.collect(),
+                    whiskers: false,
                     colour: 1,
                 },
                 Series {
-                    name: "mean, two standard errors".into(),
+                    name: "mean and two standard errors".into(),
                     points: along(|c| c.mean).collect(),
                     mark: Mark::LineWithDots,
                     band: error.collect(),
+                    whiskers: true,
                     colour: 0,
                 },
             ],

@@ -1,4 +1,4 @@
-//! Replay pages in a real browser: headless Chromium with WebGL in software, so no graphics card is needed.
+//! Replay pages and charts in a real browser: headless Chromium with WebGL in software, so no graphics card is needed.
 //!
 //! Not run by default, because not every machine has a browser: `cargo test --release -p lab --test browser -- --ignored`.
 //! `CHROME` names another browser of the Chromium family; `SSKP_SCREENSHOTS` names a folder for pictures of the pages.
@@ -10,8 +10,10 @@ use blocks::env::End;
 use blocks::record::Memory;
 use blocks::rng::Rng;
 use blocks::run::Run;
+use lab::chart::{Chart, Series};
 use lab::replay::{Replay, write_html};
 use lab::rollout::Stage;
+use lab::study::PlanStudy;
 use robots::ROBOTS;
 
 /// One episode of random actions, half a minute at most.
@@ -51,6 +53,14 @@ impl Page {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("replay.html");
         write_html(replay, &file).unwrap();
+        Page { folder, file }
+    }
+
+    /// Any HTML.
+    fn of(html: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("page.html");
+        std::fs::write(&file, html).unwrap();
         Page { folder, file }
     }
 
@@ -194,6 +204,45 @@ fn a_predicted_risk_gets_a_line_of_its_own() {
     dom.passes("risk");
     assert_eq!(dom.data("panels"), Some("reward return risk"));
     page.picture("toy-risk", "#frame=15", &[DESK]);
+}
+
+/// Charts need no script; this one measures them: every text inside the picture, no two of them over each other.
+#[test]
+#[ignore = "needs Chromium"]
+fn texts_of_a_chart_lie_inside_it_and_apart() {
+    let risks = (0..40).map(|s| (0..7).map(|i| 0.03 / f64::from(1 + i) * (1.0 + 0.2 * f64::from(s % 5))).collect());
+    let study = PlanStudy { risks: risks.collect(), episodes: 10 };
+    let long = Series { name: "a rather long name of something".into(), points: vec![(0.0, 1.0)], ..Series::default() };
+    let millions = Chart {
+        title: "Counts".into(),
+        x_label: "environment steps".into(),
+        y_label: "violations".into(),
+        from_zero: true,
+        series: vec![long.clone(), Series { points: vec![(1e6, -12_345.0), (0.0, 1e4)], colour: 2, ..long }],
+        ..Chart::default()
+    };
+    for (name, chart) in [("plan-study", study.chart("sskp on humanoid after 1000000 steps")), ("millions", millions)] {
+        let page = Page::of(&format!(
+            "<body style='margin:0;width:760px'>{}<script>
+            const boxes = [...document.querySelectorAll('text')].filter(t => t.textContent).map(t => [t, t.getBBox()]);
+            const wrong = [];
+            for (const [t, b] of boxes) {{
+                if (b.x < 0 || b.y < 0 || b.x + b.width > 760 || b.y + b.height > 400) wrong.push('outside: ' + t.textContent);
+                for (const [u, c] of boxes)
+                    if (t !== u && b.x < c.x + c.width && c.x < b.x + b.width && b.y + 2 < c.y + c.height && c.y + 2 < b.y + b.height)
+                        wrong.push(t.textContent + ' over ' + u.textContent);
+            }}
+            if (wrong.length) document.body.dataset.error = wrong.join('; ');
+            document.body.dataset.texts = boxes.length;
+            </script>",
+            chart.svg()
+        ));
+        let dom = page.dom("", &[DESK]);
+        assert_eq!(dom.data("error"), None, "{name}");
+        assert!(dom.data("texts").unwrap().parse::<usize>().unwrap() > 10, "{name}");
+        page.picture(name, "", &["--window-size=760,400"]);
+        page.picture(&format!("{name}-dark"), "", &["--window-size=760,400", DARK]);
+    }
 }
 
 #[test]
