@@ -13,6 +13,7 @@ mod eval;
 mod gaits;
 mod numbers;
 mod options;
+mod report;
 mod resume;
 mod robots;
 mod rollout;
@@ -20,6 +21,7 @@ mod skills;
 mod sweep;
 mod table;
 mod train;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -63,6 +65,9 @@ verbs! {
     Train(train),
     Resume(resume),
     Sweep(sweep),
+    #[command(visible_alias = "plot")]
+    Report(report),
+    Verify(verify),
     #[command(visible_alias = "enjoy")]
     Eval(eval),
     Skills(skills),
