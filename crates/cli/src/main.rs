@@ -16,6 +16,7 @@ mod numbers;
 mod options;
 mod parade;
 mod plan_study;
+mod report;
 mod resume;
 mod robots;
 mod rollout;
@@ -23,6 +24,7 @@ mod skills;
 mod sweep;
 mod table;
 mod train;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -66,6 +68,9 @@ verbs! {
     Train(train),
     Resume(resume),
     Sweep(sweep),
+    #[command(visible_alias = "plot")]
+    Report(report),
+    Verify(verify),
     #[command(visible_alias = "enjoy")]
     Eval(eval),
     PlanStudy(plan_study),

@@ -415,7 +415,7 @@ impl Display {
         }
     }
 
-    fn step(&mut self, at: Clock, recent: f64) {
+    pub(crate) fn step(&mut self, at: Clock, recent: f64) {
         // Reading the clock every step is cheap; redrawing is not.
         let wait = if self.plain { PLAIN } else { REDRAW };
         let first = self.last_steps.is_none();

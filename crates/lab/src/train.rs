@@ -102,6 +102,11 @@ pub fn prepare(config: &Config, session: Session) -> Result<Prepared> {
 }
 
 impl Prepared {
+    /// What it is made of.
+    pub(crate) fn parts(self) -> (Config, Box<dyn Env>, Box<dyn Method>, Option<Demonstrations>) {
+        (self.config, self.env, self.method, self.demos)
+    }
+
     /// Starts the run in a new folder.
     pub fn train(self, path: &Path) -> Result<Summary> {
         let Self { config, session, env, method, demos } = self;

@@ -1,7 +1,10 @@
-//! Replay pages and charts in a real browser: headless Chromium with WebGL in software, so no graphics card is needed.
+//! Replay pages, charts and reports in a real browser: headless Chromium with WebGL in software, so no graphics card is needed.
 //!
 //! Not run by default, because not every machine has a browser: `cargo test --release -p lab --test browser -- --ignored`.
 //! `CHROME` names another browser of the Chromium family; `SSKP_SCREENSHOTS` names a folder for pictures of the pages.
+
+#[path = "common/made_up.rs"]
+mod made_up;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,6 +15,7 @@ use blocks::rng::Rng;
 use blocks::run::Run;
 use lab::chart::{Chart, Series};
 use lab::replay::{Replay, write_html};
+use lab::report::Report;
 use lab::rollout::Stage;
 use lab::study::PlanStudy;
 use robots::ROBOTS;
@@ -62,6 +66,41 @@ impl Page {
         let file = folder.path().join("page.html");
         std::fs::write(&file, html).unwrap();
         Page { folder, file }
+    }
+
+    fn report(report: &Report) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("report.html");
+        report.write(&file).unwrap();
+        Page { folder, file }
+    }
+
+    /// A file that shows the page `width` wide and writes down how wide the page became, and which texts of figures stick out of
+    /// them. The page itself has no script.
+    fn measured(&self, width: u32) -> PathBuf {
+        let file = self.folder.path().join(format!("measured-{width}.html"));
+        let html = format!(
+            "<body style=margin:0><iframe src='report.html' width={width} height=800 frameborder=0></iframe><script>
+            document.querySelector('iframe').onload = event => {{
+                const page = event.target.contentDocument, out = [], small = [];
+                for (const svg of page.querySelectorAll('svg')) {{
+                    const box = svg.getBoundingClientRect();
+                    for (const text of svg.querySelectorAll('text')) {{
+                        const at = text.getBoundingClientRect();
+                        if (at.left < box.left - 1 || at.right > box.right + 1 || at.bottom > box.bottom + 1)
+                            out.push(text.textContent);
+                        if (Math.max(at.height, at.width) < 8) small.push(text.textContent);
+                    }}
+                }}
+                Object.assign(document.body.dataset, {{
+                    width: page.documentElement.scrollWidth, out: out.join(), small: small.join(),
+                    figures: page.querySelectorAll('svg').length, ground: page.defaultView.getComputedStyle(page.body).backgroundColor,
+                }});
+            }};
+            </script>"
+        );
+        std::fs::write(&file, html).unwrap();
+        file
     }
 
     fn run(&self, file: &Path, hash: &str, flags: &[&str]) -> String {
@@ -274,4 +313,29 @@ fn a_replay_of_one_frame_is_a_still_picture() {
     replay.frames.truncate(1);
     replay.end = None;
     Page::new(&replay).dom("#selftest", &[DESK]).passes("one frame");
+}
+
+#[test]
+#[ignore = "needs Chromium"]
+fn a_report_fits_a_desk_and_a_phone_in_light_and_dark() {
+    let page = Page::report(&Report::new(&made_up::grid(), None).unwrap());
+    for (width, dark) in [(1280, false), (1280, true), (375, false), (320, true)] {
+        let mut flags = vec!["--dump-dom", "--allow-file-access-from-files", DESK];
+        flags.extend(dark.then_some(DARK));
+        let dom = Dom(page.run(&page.measured(width), "", &flags));
+        assert_eq!(dom.data("width"), Some(width.to_string().as_str()), "nothing sticks out of the page");
+        assert_eq!((dom.data("out"), dom.data("small")), (Some(""), Some("")), "{width}: texts of figures");
+        assert_eq!(dom.data("figures"), Some("22"));
+        let ground = if dark { "rgb(17, 20, 24)" } else { "rgb(244, 242, 238)" };
+        assert_eq!(dom.data("ground"), Some(ground));
+    }
+    page.picture("report", "", &["--window-size=1280,6500"]);
+    page.picture("report-dark", "", &["--window-size=1280,2600", DARK]);
+    if let Some(folder) = std::env::var_os("SSKP_SCREENSHOTS") {
+        let file = Path::new(&folder).join("report-phone.png");
+        let tall = page.measured(375);
+        let html = std::fs::read_to_string(&tall).unwrap().replace("height=800", "height=4000");
+        std::fs::write(&tall, html).unwrap();
+        page.run(&tall, "", &[&format!("--screenshot={}", file.display()), "--window-size=500,4000"]);
+    }
 }

@@ -1,0 +1,52 @@
+//! `sskp report`: the paper's figures and table out of runs.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use lab::report::Report;
+use lab::rows::{self, Rows};
+
+use crate::error::OrUsage;
+
+/// Make the paper's figures and table out of runs
+///
+/// Writes one page that opens anywhere, without network; a JSON file with every number beside it; and a folder with every figure as
+/// SVG.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Run directories, folders of committed rows, or folders of either
+    #[arg(required = true)]
+    runs: Vec<PathBuf>,
+    /// The page
+    #[arg(long, short, default_value = "report.html")]
+    out: PathBuf,
+    /// Read the return at this many violations [default: the most that every run of a robot reached]
+    #[arg(long, value_name = "N")]
+    violations: Option<u64>,
+    /// Also write the rows and settings of all runs into this folder, to be committed
+    #[arg(long, value_name = "FOLDER")]
+    rows: Option<PathBuf>,
+}
+
+impl Args {
+    /// Runs the verb.
+    pub fn run(self) -> Result<()> {
+        let found = rows::find(&self.runs).or_usage()?;
+        let all = found.iter().map(|path| Rows::read(path)).collect::<blocks::Result<Vec<Rows>>>().or_usage()?;
+        let report = Report::new(&all, self.violations).or_usage()?;
+        for warning in &report.warnings {
+            eprintln!("warning: {warning}");
+        }
+        for path in report.write(&self.out)? {
+            writeln!(std::io::stdout().lock(), "written to {}", path.display())?;
+        }
+        if let Some(folder) = &self.rows {
+            for rows in &all {
+                rows.commit(folder)?;
+            }
+            writeln!(std::io::stdout().lock(), "{} runs written to {}", all.len(), folder.display())?;
+        }
+        Ok(())
+    }
+}

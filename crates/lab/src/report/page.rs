@@ -1,0 +1,254 @@
+//! The report as one HTML file: no scripts, no network.
+
+use std::fmt::Write as _;
+
+use super::figure::{escape, title};
+use super::{Group, Report, Run, capital};
+use crate::run_dir::minutes;
+use crate::stats::Together;
+
+const STYLE: &str = include_str!("page.css");
+
+pub fn html(report: &Report) -> String {
+    let mut out = String::new();
+    let runs: usize = report.groups.iter().map(|g| g.runs.len()).sum();
+    let steps: u64 = report.groups.iter().flat_map(|g| &g.runs).map(|r| r.stats.steps).sum();
+    let _ = write!(
+        out,
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" content=\"light dark\">\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\
+         <title>Skill-based safe reinforcement learning: report</title>\n<style>{STYLE}</style></head><body>\n\
+         <h1>Skill-based safe reinforcement learning with risk planning</h1>\n\
+         <p class=\"soft\">{runs} runs on {} robots, {} environment steps in all. Made by sskp {}; every number is in the JSON file beside \
+         this page, every figure also a file of its own.</p>\n",
+        report.robots().len(),
+        count(steps),
+        escape(&report.version)
+    );
+    if !report.warnings.is_empty() {
+        let items: String = report.warnings.iter().map(|w| format!("<li>{}</li>", escape(w))).collect();
+        let _ = writeln!(out, "<div class=\"warn\"><ul>{items}</ul></div>");
+    }
+    // The first figure, then the table, then the rest: the order of the paper.
+    let (first, rest) =
+        report.sections.split_at(report.sections.iter().take(1).filter(|s| s.title.contains("Figure 3")).count());
+    first.iter().for_each(|section| figures(&mut out, section));
+    table_1(&mut out, report);
+    numbers(&mut out, report);
+    comparisons(&mut out, report);
+    rest.iter().for_each(|section| figures(&mut out, section));
+    provenance(&mut out, report);
+    out.push_str("</body></html>\n");
+    out
+}
+
+fn figures(out: &mut String, section: &super::Section) {
+    let _ =
+        writeln!(out, "<section><h2>{}</h2><p class=\"soft\">{}</p>", escape(&section.title), escape(&section.about));
+    out.push_str("<div class=\"figures\">\n");
+    for figure in &section.figures {
+        let _ = writeln!(out, "<figure id=\"{}\">{}</figure>", escape(&figure.name), figure.svg());
+    }
+    out.push_str("</div></section>\n");
+}
+
+/// Whole numbers in groups of three.
+fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push('\u{202f}');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Three significant digits.
+fn number(x: f64) -> String {
+    let digits = match x.abs() {
+        a if a >= 100.0 => 0,
+        a if a >= 10.0 => 1,
+        a if a >= 1.0 => 2,
+        _ => 3,
+    };
+    format!("{x:.digits$}").replace('-', "\u{2212}")
+}
+
+/// Mean ± standard deviation, and the interquartile mean with its interval below.
+fn cell(value: &Together) -> String {
+    let spread = value.std.map_or(String::new(), |std| format!(" ± {}", number(std)));
+    let below = match value.interval {
+        Some([low, high]) => format!("<small>IQM {} [{}, {}]</small>", number(value.iqm), number(low), number(high)),
+        None => "<small>one run</small>".into(),
+    };
+    format!("{}{spread}{below}", number(value.mean))
+}
+
+fn table(out: &mut String, head: &[String], rows: &[(String, Vec<String>)]) {
+    out.push_str("<div class=\"table\" tabindex=\"0\"><table><thead><tr>");
+    head.iter().for_each(|cell| {
+        let _ = write!(out, "<th scope=\"col\">{cell}</th>");
+    });
+    out.push_str("</tr></thead><tbody>\n");
+    for (name, cells) in rows {
+        let _ = write!(out, "<tr><th scope=\"row\">{name}</th>");
+        cells.iter().for_each(|cell| out.push_str(cell));
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody></table></div>\n");
+}
+
+fn table_1(out: &mut String, report: &Report) {
+    let robots = report.robots();
+    out.push_str(
+        "<section id=\"table-1\"><h2>Reward per step per violation (Table 1)</h2><p class=\"soft\">PtR/#V × 1000: mean ± standard \
+         deviation over seeds, interquartile mean with 95 % bootstrap interval, and the paper's mean of three runs, which has no \
+         interval. The best mean of each robot is marked. A run without violations has no ratio.</p>\n",
+    );
+    let best = |robot: &str| {
+        let means = report.groups.iter().filter(|g| g.robot == robot);
+        means.filter_map(|g| g.ptr_per_violation_x1000.as_ref().map(|t| t.mean)).fold(f64::NEG_INFINITY, f64::max)
+    };
+    let mut head = vec!["method".to_string()];
+    head.extend(robots.iter().map(|robot| capital(robot)));
+    let row = |method: &&str| {
+        let of = |robot: &&str| {
+            let paper = super::paper(method, robot);
+            let paper = paper.map_or("<small>not in the paper</small>".into(), |p| format!("<small>paper {p}</small>"));
+            let Some(group) = report.group(method, robot) else {
+                return format!("<td><span class=\"soft\">no run</span>{paper}</td>");
+            };
+            let without = match group.without_violation {
+                0 => String::new(),
+                n => format!("<small>{n} of {} without violation</small>", group.runs.len()),
+            };
+            let (class, value) = match &group.ptr_per_violation_x1000 {
+                Some(t) => (if t.mean == best(robot) { " class=\"best\"" } else { "" }, cell(t)),
+                None => ("", "undefined".into()),
+            };
+            format!("<td{class}>{value}{without}{paper}</td>")
+        };
+        (escape(title(method)), robots.iter().map(of).collect())
+    };
+    let rows: Vec<(String, Vec<String>)> = report.methods().iter().map(row).collect();
+    table(out, &head, &rows);
+    out.push_str("</section>\n");
+}
+
+fn numbers(out: &mut String, report: &Report) {
+    out.push_str(
+        "<section><h2>What the ratio is made of</h2><p class=\"soft\">A ratio hides both of its parts: few violations may come from \
+         learning nothing. Return at the end is that of the episodes in the last tenth of the steps; return at a number of violations \
+         is read where every run of the robot has come.</p>\n",
+    );
+    for robot in report.robots() {
+        let groups: Vec<&Group> = report.groups.iter().filter(|g| g.robot == robot).collect();
+        let at = groups.iter().filter_map(|g| g.return_at.as_ref()).map(|r| r.violations).max();
+        let mut head: Vec<String> = ["method", "PtR", "#V", "return at the end"].map(String::from).to_vec();
+        head.extend(at.map(|n| format!("return at {n} violations")));
+        let rows: Vec<(String, Vec<String>)> = groups
+            .iter()
+            .map(|g| {
+                let td = |value: Option<&Together>| format!("<td>{}</td>", value.map_or("none".into(), cell));
+                let mut cells = vec![td(Some(&g.ptr)), td(Some(&g.violations)), td(g.final_return.as_ref())];
+                cells.extend(at.map(|_| td(g.return_at.as_ref().map(|r| &r.value))));
+                (escape(title(&g.method)), cells)
+            })
+            .collect();
+        let _ = writeln!(out, "<h3>{}</h3>", escape(&capital(robot)));
+        table(out, &head, &rows);
+    }
+    out.push_str("</section>\n");
+}
+
+fn comparisons(out: &mut String, report: &Report) {
+    if report.improvements.is_empty() && report.relative.is_empty() {
+        return;
+    }
+    out.push_str("<section><h2>Over all robots</h2>\n");
+    let names = |robots: &[String]| robots.iter().map(|r| capital(r)).collect::<Vec<_>>().join(", ");
+    let interval = |[low, high]: [f64; 2]| format!("[{}, {}]", number(low), number(high));
+    if !report.improvements.is_empty() {
+        out.push_str(
+            "<p class=\"soft\">How likely a run of SSkP has a higher PtR/#V than a run of another method, on a robot drawn at random; ½ \
+             is a tie. With three seeds the intervals are wide, and should be.</p>\n",
+        );
+        let head = ["SSkP against", "probability", "95 % interval", "robots"].map(String::from);
+        let rows: Vec<(String, Vec<String>)> = report
+            .improvements
+            .iter()
+            .map(|i| {
+                let cells = [number(i.probability), interval(i.interval), escape(&names(&i.robots))];
+                (escape(title(&i.y)), cells.map(|c| format!("<td>{c}</td>")).to_vec())
+            })
+            .collect();
+        table(out, &head, &rows);
+    }
+    if !report.relative.is_empty() {
+        out.push_str("<p class=\"soft\" style=\"margin-top:14px\">PtR/#V divided by what the paper reports for SSkP on the same robot, all runs together.</p>\n");
+        let head = ["method", "interquartile mean", "95 % interval", "robots"].map(String::from);
+        let rows: Vec<(String, Vec<String>)> = report
+            .relative
+            .iter()
+            .map(|r| {
+                let ends = r.value.interval.map_or("one run".into(), interval);
+                let cells = [number(r.value.iqm), ends, escape(&names(&r.robots))];
+                (escape(title(&r.method)), cells.map(|c| format!("<td>{c}</td>")).to_vec())
+            })
+            .collect();
+        table(out, &head, &rows);
+    }
+    out.push_str("</section>\n");
+}
+
+fn provenance(out: &mut String, report: &Report) {
+    out.push_str(
+        "<section id=\"runs\"><h2>Runs</h2><p class=\"soft\">Where every row comes from, and the settings it was made with. \
+         <code>sskp verify</code> plays the first episodes of a run again and compares them.</p>\n",
+    );
+    for group in &report.groups {
+        let _ = writeln!(
+            out,
+            "<details><summary>{} on {}, {}</summary>",
+            escape(title(&group.method)),
+            escape(&capital(&group.robot)),
+            if group.runs.len() == 1 { "1 run".into() } else { format!("{} runs", group.runs.len()) }
+        );
+        group.runs.iter().for_each(|run| one_run(out, run));
+        out.push_str("</details>\n");
+    }
+    out.push_str("</section>\n");
+}
+
+fn one_run(out: &mut String, run: &Run) {
+    let s = &run.stats;
+    let ratio = s.ptr_per_violation_x1000.map_or("undefined".into(), number);
+    let _ = write!(
+        out,
+        "<details><summary>seed {}: {} steps{}, {} episodes, {} violations, PtR {}, PtR/#V × 1000 {ratio}</summary><dl>",
+        run.seed,
+        count(s.steps),
+        if run.finished { String::new() } else { format!(" of {}", count(run.budget)) },
+        count(s.episodes),
+        count(s.violations),
+        number(s.ptr)
+    );
+    let mut fact = |name: &str, value: &str| {
+        let _ = write!(out, "<dt>{name}</dt><dd>{}</dd>", escape(value));
+    };
+    fact("from", &run.source);
+    fact("rows, SHA-256", &run.rows_sha256);
+    fact("settings, SHA-256", &run.identity);
+    if let Some(seconds) = run.summary.as_ref().and_then(|s| s["wall_seconds"].as_f64()) {
+        fact("time", &minutes(seconds));
+    }
+    let _ = writeln!(out, "</dl><pre>{}</pre>", escape(&run.config));
+    if let Some(manifest) = &run.manifest {
+        let text = serde_json::to_string_pretty(manifest).expect("plain data");
+        let _ = writeln!(out, "<pre>{}</pre>", escape(&text));
+    }
+    out.push_str("</details>\n");
+}

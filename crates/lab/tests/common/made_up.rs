@@ -1,0 +1,68 @@
+//! Rows of runs that nobody ran, for reports of the paper's whole grid: returns that grow, violations that become rare.
+
+use blocks::record::EpisodeRow;
+use blocks::rng::Rng;
+use lab::config::{Config, Overrides, RunConfig};
+use lab::rows::Rows;
+
+/// A run of 200 000 steps.
+pub fn run(robot: &str, method: &str, seed: u64) -> Rows {
+    let mut config = Config::resolve(RunConfig::new(method, robot, seed, 200_000), &Overrides::default()).unwrap();
+    config.run.demos_sha256 = "00ff".repeat(16);
+    let mut rng = Rng::stream(seed, &format!("{method} on {robot}"));
+    // How fast it learns, and how careful it is.
+    let mut kind = Rng::stream(0, method);
+    let (speed, care) = (kind.uniform(2.0, 6.0), kind.uniform(0.3, 1.0));
+    let mut rows: Vec<EpisodeRow> = Vec::new();
+    let (mut steps, mut violations) = (0, 0);
+    while steps < 200_000 {
+        let progress = steps as f64 / 200_000.0;
+        let violation = rng.uniform(0.0, 1.0) < 0.5 * (-4.0 * progress * care).exp();
+        let length = if violation { 50 + rng.below(900) as u64 } else { 1000 }.min(200_000 - steps);
+        let violation = violation && steps + length < 200_000;
+        steps += length;
+        violations += u64::from(violation);
+        let level = 3.0 * (1.0 - (-speed * progress).exp()) + 0.3 * rng.normal() - 0.2;
+        rows.push(EpisodeRow {
+            episode: rows.len() as u64 + 1,
+            steps,
+            length,
+            total_reward: level * length as f64,
+            violation,
+            cumulative_violations: violations,
+            anomaly: None,
+        });
+    }
+    let text = rows
+        .iter()
+        .fold(format!("{}\n", lab::run_dir::EPISODE_COLUMNS), |text, row| text + &lab::rows::line(row) + "\n");
+    let split = [("acting", 40.0), ("learning", 300.0), ("physics", 90.0), ("pretraining", 60.0)];
+    let study = (0..7).fold("iteration,states,mean,change_mean\n".to_string(), |text, i| {
+        text + &format!("{i},100,0,{}\n", 0.01 * seed as f64 - 0.05 * (1.0 - 0.6f64.powi(i)))
+    });
+    Rows {
+        source: format!("results/{robot}/{method}/seed-{seed}.csv.gz").into(),
+        config,
+        episodes: rows,
+        text,
+        summary: Some(serde_json::json!({
+            "wall_seconds": 4000.0 + 900.0 * speed,
+            "time_split": split.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
+        })),
+        manifest: Some(serde_json::json!({ "mujoco": "3.17.0" })),
+        plan_study: method.starts_with("sskp").then_some(study),
+    }
+}
+
+/// The paper's grid.
+pub fn grid() -> Vec<Rows> {
+    let mut all = Vec::new();
+    for robot in ["ant", "cheetah", "hopper", "humanoid"] {
+        for method in ["sskp", "recovery-rl", "cpq", "smbpo", "sskp-np", "sskp-wo-rp"] {
+            if !method.starts_with("sskp-") || ["ant", "hopper"].contains(&robot) {
+                all.extend((0..3).map(|seed| run(robot, method, seed)));
+            }
+        }
+    }
+    all
+}

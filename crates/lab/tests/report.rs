@@ -1,0 +1,98 @@
+//! The report: its numbers, its files, and that it needs nothing else.
+
+#[path = "common/made_up.rs"]
+mod made_up;
+
+use lab::report::Report;
+use lab::stats::RunStats;
+
+#[test]
+fn the_papers_grid_gives_every_figure_and_table() {
+    let all = made_up::grid();
+    let report = Report::new(&all, None).unwrap();
+    assert_eq!(report.warnings, [] as [&str; 0]);
+    assert_eq!(report.robots(), ["ant", "cheetah", "hopper", "humanoid"]);
+    assert_eq!(report.methods(), ["sskp", "recovery-rl", "cpq", "smbpo", "sskp-np", "sskp-wo-rp"]);
+    let figures: Vec<(&str, usize)> = report.sections.iter().map(|s| (s.title.as_str(), s.figures.len())).collect();
+    assert_eq!(figures.iter().map(|f| f.1).collect::<Vec<_>>(), [4, 2, 4, 4, 4, 4], "{figures:?}");
+    for section in &report.sections {
+        assert!(section.figures.iter().all(|figure| !figure.is_empty()), "{}", section.title);
+    }
+    // Numbers by another way.
+    let hopper: Vec<RunStats> =
+        (0..3).map(|seed| RunStats::of(&made_up::run("hopper", "cpq", seed).episodes, 1000)).collect();
+    let group = report.group("cpq", "hopper").unwrap();
+    let mean = |of: &dyn Fn(&RunStats) -> f64| hopper.iter().map(of).sum::<f64>() / 3.0;
+    assert!((group.ptr.mean - mean(&|s| s.ptr)).abs() < 1e-12);
+    assert!((group.violations.mean - mean(&|s| s.violations as f64)).abs() < 1e-12);
+    let ratio = group.ptr_per_violation_x1000.as_ref().unwrap().mean;
+    assert!((ratio - mean(&|s| 1000.0 * s.ptr / s.violations as f64)).abs() < 1e-9);
+    assert_eq!(group.paper, Some(6.21));
+    let least =
+        all.iter().filter(|r| r.config.run.env == "hopper").map(|r| r.episodes.last().unwrap().cumulative_violations);
+    assert_eq!(group.return_at.as_ref().unwrap().violations, least.min().unwrap());
+    assert_eq!(report.improvements.len(), 5);
+    assert_eq!(report.improvements[0].robots.len(), 4);
+    assert_eq!(report.improvements[4].robots, ["ant", "hopper"]);
+    assert_eq!(report.relative[0].value.runs, 12);
+}
+
+#[test]
+fn the_page_stands_alone_and_the_numbers_and_figures_lie_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut all = made_up::grid();
+    all[0].source = "<script>alert(1)</script>.csv".into();
+    let report = Report::new(&all, Some(3)).unwrap();
+    let page = folder.path().join("report.html");
+    assert_eq!(report.write(&page).unwrap().len(), 3);
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert!(html.len() < 3_000_000, "{} bytes", html.len());
+    for outside in ["<script", "<link", "<img", "src=", "@import", "url("] {
+        assert!(!html.contains(outside), "{outside}");
+    }
+    // The only addresses are names of XML.
+    assert_eq!(
+        html.matches("http").count() - html.matches("http-equiv").count(),
+        html.matches("http://www.w3.org/2000/svg").count()
+    );
+    for needed in ["paper 23.54", "paper 0.38", "SSkP-w/o-RP", "figure-3-ant", "[sskp.planner]", "3.17.0"] {
+        assert!(html.contains(needed), "{needed}");
+    }
+    let json: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(folder.path().join("report.json")).unwrap()).unwrap();
+    assert_eq!(json["groups"].as_array().unwrap().len(), 20);
+    assert_eq!(json["groups"][0]["return_at"]["violations"], 3);
+    let svgs = std::fs::read_dir(folder.path().join("report.figures")).unwrap().count();
+    assert_eq!(svgs, 22);
+    assert_eq!(Report::new(&all, Some(3)).unwrap().html(), html, "the same rows give the same page");
+}
+
+#[test]
+fn what_a_reader_must_know_is_said() {
+    let run = |seed| made_up::run("hopper", "sac", seed);
+    let error = Report::new(&[run(1), run(1)], None).unwrap_err().to_string();
+    assert!(error.contains("seed 1 is there twice"), "{error}");
+    let (mut cut, mut other, mut empty, mut longer) = (run(0), run(1), run(2), run(3));
+    cut.episodes.truncate(50);
+    other.config.method.insert("batch".into(), toml::Value::Integer(7));
+    empty.episodes.clear();
+    longer.config.run.total_steps = 300_000;
+    let report = Report::new(&[cut, other, empty, longer], None).unwrap();
+    for needed in [
+        "seed 0, is not finished",
+        "different settings (sac.batch is 7 there",
+        "no finished episode",
+        "different lengths",
+    ] {
+        assert!(report.warnings.iter().any(|w| w.contains(needed)), "{needed}: {:?}", report.warnings);
+        assert!(report.html().contains(needed));
+    }
+    // Without a violation there is no ratio, and both its parts are shown.
+    let mut calm = run(4);
+    calm.episodes.iter_mut().for_each(|row| (row.violation, row.cumulative_violations) = (false, 0));
+    let report = Report::new(&[calm], None).unwrap();
+    assert!(report.groups[0].ptr_per_violation_x1000.is_none() && report.groups[0].without_violation == 1);
+    assert!(report.html().contains("1 of 1 without violation"));
+    let json = serde_json::to_value(&report).unwrap();
+    assert!(json["groups"][0]["ptr_per_violation_x1000"].is_null());
+}
