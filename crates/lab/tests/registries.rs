@@ -288,7 +288,7 @@ fn toy_task(algo: &str) -> (Vec<String>, u64, f64, usize) {
             // Four seeds earned 24 to 31 and did not fall.
             (with_demos(set(&keys)), 8000, 18.0, 1)
         }
-        "sskp" | "sskp-np" | "sskp-wo-rp" => {
+        "sskp" | "sskp-np" | "sskp-wo-rp" | "spirl" => {
             let mut keys = vec!["skill.hidden=32", "skill.prior_width=32", "skill.prior_layers=2", "skill.steps=2000"];
             keys.extend(["skill.batch=64", "risk.width=64", "risk.steps=1500", "risk.batch=128"]);
             keys.extend(["planner.samples=128", "planner.elites=16", "policy.width=64", "policy.batch=64"]);

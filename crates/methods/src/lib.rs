@@ -110,6 +110,14 @@ pub const METHODS: &[Entry] = &[
         build: |spec, text, setup| sskp(spec, text, setup, Planning::Off),
     },
     Entry {
+        name: "spirl",
+        table: "sskp",
+        about: "SPiRL: skill-prior RL without any risk; the same learner as sskp-wo-rp, under the name its authors gave it",
+        demos: true,
+        defaults: |_| settings(&sskp::SskpConfig::default()),
+        build: |spec, text, setup| sskp(spec, text, setup, Planning::Off),
+    },
+    Entry {
         name: "recovery-rl",
         table: "recovery-rl",
         about: "Recovery RL: a second policy takes over where the learnt risk of the task policy's action is high",
