@@ -1,4 +1,4 @@
-"""Time of one plan of the risk planner in PyTorch, on one thread.
+"""Time of the fastest plan of the risk planner in PyTorch, on one thread.
 
 The same computation as ours: in each of six iterations 512 skills are drawn from a diagonal Gaussian and kept inside a box, a
 perceptron with two hidden layers scores each together with the state, and the Gaussian is refitted to the 64 lowest; in the end
@@ -77,13 +77,13 @@ def main():
     def microseconds(score):
         for _ in range(WARM_PLANS):
             plan(score)
-        times, begin = [], time.perf_counter()
-        while not times or time.perf_counter() - begin < arguments.seconds:
+        # The fastest counts, as on our side: what is slower was the machine's doing.
+        fastest, begin = float("inf"), time.perf_counter()
+        while fastest == float("inf") or time.perf_counter() - begin < arguments.seconds:
             start = time.perf_counter()
             plan(score)
-            times.append(time.perf_counter() - start)
-        # The median, as on our side: on a busy machine the mean measures the neighbours.
-        return 1e6 * sorted(times)[len(times) // 2]
+            fastest = min(fastest, time.perf_counter() - start)
+        return 1e6 * fastest
 
     with torch.inference_mode():
         skills = draw(policy_mean, policy_std, samples)

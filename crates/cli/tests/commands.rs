@@ -109,4 +109,9 @@ fn the_benchmark_prints_one_line_of_json() {
         assert!(out.contains(part), "{out}");
     }
     assert_eq!(Folder::new().sskp("bench-envs --env toy --seconds 0").code, 2);
+    let out = Folder::new().sskp("bench-plan --env toy --width 16 --seconds 0.01 --json").ok().out;
+    assert_eq!(out.lines().count(), 1);
+    for part in ["{\"env\":\"toy\",\"obs\":5,\"dim\":10,\"width\":16,", "\"us_per_plan\":", "\"share_of_peak\":"] {
+        assert!(out.contains(part), "{out}");
+    }
 }

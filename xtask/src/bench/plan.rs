@@ -30,7 +30,7 @@ pub struct Options {
 const ROBOTS: [&str; 4] = ["ant", "cheetah", "hopper", "humanoid"];
 const WIDTHS: [u32; 2] = [128, 256];
 
-/// One repeat of one robot at one width: medians over the plans of a measurement.
+/// One repeat of one robot at one width: the fastest plan of each measurement.
 struct Row {
     repeat: u32,
     env: &'static str,
@@ -180,7 +180,8 @@ fn section(table: &str, options: &Options, time: &str, commit: &str, versions: &
     format!(
         "`cargo xtask bench plan --repeats {} --seconds {}`, started {time}, commit {commit}.\n\n\
          Microseconds of one plan (Algorithm 1: 512 skills, 64 kept, six iterations, ten coordinates) on one thread, with a risk\n\
-         predictor of two hidden layers: the median of all plans within each measurement. `plan.csv` has the raw rows of this and earlier runs of the day. The table has medians for\n\
+         predictor of two hidden layers: the fastest plan within each measurement, as\n\
+         the peak is that of the fastest product. `plan.csv` has the raw rows of this and earlier runs of the day. The table has medians for\n\
          the last run, those of the ratios taken within each repeat.\n\n\
          - torch: the same in PyTorch as one writes it; split: with the state's part of the first layer computed once, as ours\n\
          - GFLOP/s: the matrix products of one of our plans over its whole time; drawing, choosing and refitting count as time only\n\
