@@ -207,12 +207,12 @@ impl Figure {
             if curve.points.iter().any(|p| p[3] > p[2]) {
                 let up = curve.points.iter().map(|p| (p[0], p[3]));
                 let down = curve.points.iter().rev().map(|p| (p[0], p[2]));
-                let _ = writeln!(out, "<path class=\"band f{k}\" d=\"{}Z\"/>", path(up.chain(down), &x, &y));
+                let _ = writeln!(out, "<path class=\"band f{k}\" d=\"{}Z\"/>", path(up.chain(down), x, y));
             }
         }
         for curve in curves.iter().rev() {
             let k = rank(&curve.method);
-            let line = path(curve.points.iter().map(|p| (p[0], p[1])), &x, &y);
+            let line = path(curve.points.iter().map(|p| (p[0], p[1])), x, y);
             let name = escape(&format!("{}, {} runs", title(&curve.method), curve.runs));
             let _ = writeln!(out, "<path class=\"k{k}\" d=\"{line}\"><title>{name}</title></path>");
             if let Some(end) = curve.points.last() {
