@@ -58,7 +58,7 @@ pub fn run(root: &Path) -> Result<()> {
     rliable.command.env("SSKP_RLIABLE_PYTHON", folder.join("bin/python"));
     rliable.optional = true;
     rliable.prepare = Some(Box::new(move || {
-        virtual_environment(&folder, &Python::new("python3"), &RLIABLE, "about 110 MB").map(|_| ())
+        virtual_environment(&folder, &Python::new("python3"), &RLIABLE, "about 130 MB").map(|_| ())
     }));
     steps.push(rliable);
 

@@ -217,9 +217,12 @@ impl Sweep {
                 let cell = &mut self.cells[job.cell];
                 let ended = job.child.try_wait().map_err(|e| Error::other(format!("{}: {e}", cell.name())))?;
                 // Looked at after the process, so that what it wrote last is seen.
-                let state = state(&cell.folder, &cell.config).unwrap_or(cell.state);
-                job.look(state, cell, &mut speeds);
-                cell.state = state;
+                if ended.is_some() || job.looked.elapsed() > LOOK {
+                    job.looked = Instant::now();
+                    let state = state(&cell.folder, &cell.config).unwrap_or(cell.state);
+                    job.look(state, cell, &mut speeds);
+                    cell.state = state;
+                }
                 match (ended, cell.state) {
                     (None, _) => still.push(job),
                     (Some(_), State::Finished(seconds)) => {
@@ -359,7 +362,9 @@ fn steps_so_far(path: &Path) -> u64 {
 const LOG: &str = "log.txt";
 const ERROR: &str = "error.txt";
 /// Between looks at the processes.
-const POLL: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(50);
+/// Between looks at what a process has written.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A cell's process.
 struct Running {
@@ -370,12 +375,13 @@ struct Running {
     /// When its steps were first seen to grow, and to what, for its speed.
     first: Option<(Instant, u64)>,
     seen: u64,
+    looked: Instant,
 }
 
 impl Running {
     fn new(cell: usize, mut child: Child) -> Self {
         let leash = child.stdin.take();
-        Self { cell, child, leash, first: None, seen: 0 }
+        Self { cell, child, leash, first: None, seen: 0, looked: Instant::now() }
     }
 
     fn look(&mut self, state: State, cell: &Cell, speeds: &mut Speeds) {

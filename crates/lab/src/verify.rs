@@ -1,5 +1,7 @@
 //! Playing the beginning of a run again: whether rows that somebody published come from the settings beside them.
 
+use std::sync::atomic::Ordering;
+
 use blocks::record::{EpisodeRow, Metrics, Recorder};
 use blocks::run::{Clock, Run};
 use blocks::{Error, Result};
@@ -7,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::rows::{Rows, line};
 use crate::run_dir::Display;
-use crate::train::{Session, Stop, prepare};
+use crate::train::{Prepared, Session, Stop, prepare};
 
 /// How the comparison came out.
 #[derive(Clone, Debug)]
@@ -50,9 +52,7 @@ impl Recorder for Witness<'_> {
         Ok(())
     }
     fn stop_requested(&self) -> bool {
-        self.difference.is_some()
-            || self.same == self.expected.len()
-            || self.stop.load(std::sync::atomic::Ordering::Relaxed)
+        self.difference.is_some() || self.same == self.expected.len() || self.stop.load(Ordering::Relaxed)
     }
     fn step(&mut self, at: Clock) {
         self.display.step(at, f64::NAN);
@@ -82,19 +82,19 @@ pub fn verify(rows: &Rows, episodes: u64, session: Session) -> Result<Verdict> {
     })
 }
 
-/// Everything a run does, without a folder: false when all steps were taken.
-impl crate::train::Prepared {
+impl Prepared {
+    /// Everything a run does, without a folder: false when all steps were taken.
     fn play(self, witness: &mut Witness) -> Result<bool> {
         let (config, env, mut method, demos) = self.parts();
         if let Some(demos) = demos {
             let report = method.pretrain(&demos, &mut |stage, done, total| {
                 witness.display.stage(stage, done, total);
-                match witness.stop.load(std::sync::atomic::Ordering::Relaxed) {
+                match witness.stop.load(Ordering::Relaxed) {
                     true => Err(Error::other("stopped")),
                     false => Ok(()),
                 }
             });
-            if witness.stop.load(std::sync::atomic::Ordering::Relaxed) {
+            if witness.stop.load(Ordering::Relaxed) {
                 return Ok(true);
             }
             report?;

@@ -6,7 +6,7 @@ use std::path::Path;
 fn every_path_in_the_documents_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut seen = 0;
-    for document in ["ARCHITECTURE.md", "README.md", "docs/run-directory.md", "docs/setup.md"]
+    for document in ["ARCHITECTURE.md", "README.md", "docs/experiments.md", "docs/run-directory.md", "docs/setup.md"]
         .map(String::from)
         .into_iter()
         .chain(["docs/decisions", "docs/methods"].into_iter().flat_map(|folder| {

@@ -31,6 +31,7 @@ fn the_papers_grid_gives_every_figure_and_table() {
     let least =
         all.iter().filter(|r| r.config.run.env == "hopper").map(|r| r.episodes.last().unwrap().cumulative_violations);
     assert_eq!(group.return_at.as_ref().unwrap().violations, least.min().unwrap());
+    assert!(report.html().contains("class=\"band f0\""), "seeds differ");
     assert_eq!(report.improvements.len(), 5);
     assert_eq!(report.improvements[0].robots.len(), 4);
     assert_eq!(report.improvements[4].robots, ["ant", "hopper"]);

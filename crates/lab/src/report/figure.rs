@@ -51,9 +51,9 @@ pub struct Bar {
     pub parts: Vec<(String, f64)>,
 }
 
-const WIDTH: f64 = 440.0;
-const LEFT: f64 = 56.0;
-const RIGHT: f64 = 16.0;
+const WIDTH: f64 = 400.0;
+const LEFT: f64 = 62.0;
+const RIGHT: f64 = 18.0;
 /// Width of a letter of the legend, roughly.
 const LETTER: f64 = 6.6;
 
@@ -98,10 +98,10 @@ pub fn style() -> String {
     let mut light = String::new();
     let mut dark = String::new();
     for (i, (a, b, dash)) in COLOURS.iter().enumerate() {
-        let _ = write!(light, ".k{i}{{stroke:{a}}}.f{i}{{fill:{a}}}");
-        let _ = write!(dark, ".k{i}{{stroke:{b}}}.f{i}{{fill:{b}}}");
+        let _ = write!(light, ".fig .k{i}{{stroke:{a}}}.fig .f{i}{{fill:{a}}}");
+        let _ = write!(dark, ".fig .k{i}{{stroke:{b}}}.fig .f{i}{{fill:{b}}}");
         if !dash.is_empty() {
-            let _ = write!(light, "path.k{i}{{stroke-dasharray:{dash}}}");
+            let _ = write!(light, ".fig .k{i}{{stroke-dasharray:{dash}}}");
         }
     }
     format!(
@@ -207,12 +207,12 @@ impl Figure {
             if curve.points.iter().any(|p| p[3] > p[2]) {
                 let up = curve.points.iter().map(|p| (p[0], p[3]));
                 let down = curve.points.iter().rev().map(|p| (p[0], p[2]));
-                let _ = writeln!(out, "<path class=\"band f{k}\" d=\"{}Z\"/>", path(up.chain(down), &x, &y));
+                let _ = writeln!(out, "<path class=\"band f{k}\" d=\"{}Z\"/>", path(up.chain(down), x, y));
             }
         }
         for curve in curves.iter().rev() {
             let k = rank(&curve.method);
-            let line = path(curve.points.iter().map(|p| (p[0], p[1])), &x, &y);
+            let line = path(curve.points.iter().map(|p| (p[0], p[1])), x, y);
             let name = escape(&format!("{}, {} runs", title(&curve.method), curve.runs));
             let _ = writeln!(out, "<path class=\"k{k}\" d=\"{line}\"><title>{name}</title></path>");
             if let Some(end) = curve.points.last() {
@@ -224,7 +224,7 @@ impl Figure {
         let _ = writeln!(
             out,
             "<text text-anchor=\"middle\" x=\"{middle:.0}\" y=\"{:.0}\">{}</text>\
-             <text text-anchor=\"middle\" transform=\"translate(13 {:.0}) rotate(-90)\">{}</text>",
+             <text text-anchor=\"middle\" transform=\"translate(14 {:.0}) rotate(-90)\">{}</text>",
             bottom + 38.0,
             escape(&self.x_label),
             (top + bottom) / 2.0,
@@ -353,8 +353,8 @@ mod tests {
             shows: Shows::Curves(curves),
         };
         let svg = figure.svg();
-        // The legend is one row: the axes are 56 … 424 wide and 46 … 246 high.
-        assert!(svg.contains("d=\"M56.0 246.0L424.0 46.0\""), "{svg}");
+        // The legend is one row: the axes are 62 … 382 wide and 46 … 246 high.
+        assert!(svg.contains("d=\"M62.0 246.0L382.0 46.0\""), "{svg}");
         assert!(svg.contains("A &lt;b&gt;") && !svg.contains("<b>"));
     }
 }

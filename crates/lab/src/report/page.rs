@@ -68,7 +68,12 @@ fn count(n: u64) -> String {
 
 /// Three significant digits.
 fn number(x: f64) -> String {
-    let digits = match x.abs() {
+    like(x, x)
+}
+
+/// A number with the digits that another one needs.
+fn like(x: f64, other: f64) -> String {
+    let digits = match other.abs() {
         a if a >= 100.0 => 0,
         a if a >= 10.0 => 1,
         a if a >= 1.0 => 2,
@@ -79,6 +84,7 @@ fn number(x: f64) -> String {
 
 /// Mean ± standard deviation, and the interquartile mean with its interval below.
 fn cell(value: &Together) -> String {
+    let number = |x: f64| like(x, value.mean);
     let spread = value.std.map_or(String::new(), |std| format!(" ± {}", number(std)));
     let below = match value.interval {
         Some([low, high]) => format!("<small>IQM {} [{}, {}]</small>", number(value.iqm), number(low), number(high)),
@@ -117,7 +123,7 @@ fn table_1(out: &mut String, report: &Report) {
     let row = |method: &&str| {
         let of = |robot: &&str| {
             let paper = super::paper(method, robot);
-            let paper = paper.map_or("<small>not in the paper</small>".into(), |p| format!("<small>paper {p}</small>"));
+            let paper = paper.map_or(String::new(), |p| format!("<small>paper {p:.2}</small>"));
             let Some(group) = report.group(method, robot) else {
                 return format!("<td><span class=\"soft\">no run</span>{paper}</td>");
             };
