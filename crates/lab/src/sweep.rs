@@ -272,7 +272,7 @@ impl Grid {
         }
         let entry = methods::find(method)?;
         for table in [Some(&self.set), self.robot.get(robot)].into_iter().flatten() {
-            let own = |(name, _): &(&String, _)| *name == "run" || *name == table_of(entry);
+            let own = |(name, _): &(&String, _)| *name == "run" || *name == entry.table;
             let mut table: Table = table.iter().filter(own).map(|(k, v)| (k.clone(), v.clone())).collect();
             // One line may name the demonstrations of all methods of a robot, though some begin with none.
             if let Some(Value::Table(run)) = table.get_mut("run").filter(|_| !entry.demos) {
@@ -288,11 +288,6 @@ impl Grid {
     }
 }
 
-/// What the table of a method's settings is called.
-fn table_of(method: &methods::Entry) -> &'static str {
-    method.name
-}
-
 /// Names that exist, in every place where there are names.
 fn check_names(grid: &Grid) -> Result<()> {
     for block in &grid.cells {
@@ -305,7 +300,7 @@ fn check_names(grid: &Grid) -> Result<()> {
         .chain(grid.robot.iter().map(|(robot, table)| (format!("robot.{robot}"), table)))
     {
         for name in table.keys().filter(|name| *name != "run") {
-            if !methods::METHODS.iter().any(|m| table_of(m) == name) {
+            if !methods::METHODS.iter().any(|m| m.table == name) {
                 let error = methods::find(name).err().map_or(String::new(), |e| e.to_string());
                 return Err(Error::other(format!("[{place}.{name}]: {error}")));
             }
