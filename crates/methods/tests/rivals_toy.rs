@@ -1,50 +1,15 @@
 //! The paper's rivals on the toy, from a demonstrator of middling quality.
 
 use blocks::checkpoint::{self, Loader, Saver};
-use blocks::demos::{Demonstrations, Ending, Trajectory};
+use blocks::demos::Demonstrations;
 use blocks::env::{End, Env};
 use blocks::record::{EpisodeRow, Memory, Metrics, Recorder};
 use blocks::rng::Rng;
 use blocks::run::{Clock, Run};
-use blocks::toy::Toy;
+use blocks::toy::{Toy, demonstrations};
 use methods::cpq::{Cpq, CpqConfig};
 use methods::recovery_rl::{RecoveryRl, RecoveryRlConfig};
 use methods::{Method, Setup};
-
-/// A careful demonstrator at half throttle whose steering shakes; some of its episodes end off the bridge.
-fn demonstrations(episodes: usize) -> Demonstrations {
-    let mut rng = Rng::stream(0, "demonstrator");
-    let mut toy = Toy::default();
-    let mut demos = Demonstrations::new("toy", 5, 2);
-    for episode in 0..episodes {
-        toy.reset(&mut rng);
-        // Every third episode shakes so much that it falls sooner or later.
-        let shake = if episode % 3 == 0 { 1.2 } else { 0.2 };
-        let (mut observations, mut actions, mut rewards, mut costs) = (vec![], vec![], vec![], vec![]);
-        observations.extend(toy.obs().iter().map(|x| *x as f32));
-        let mut wind = 0.0;
-        let end = loop {
-            let o = toy.obs();
-            // Shaking that lasts for several steps throws further than noise that cancels itself.
-            wind = 0.8 * wind + shake * 0.6 * rng.normal();
-            let steer = -0.25 * o[2] * o[3] - 1.5 * o[0] - o[1] + wind;
-            let throttle = 0.5 + 0.2 * rng.normal();
-            let action = [throttle, steer].map(|a| (a as f32).clamp(-1.0, 1.0));
-            let step = toy.step(&action);
-            observations.extend(toy.obs().iter().map(|x| *x as f32));
-            actions.extend(action);
-            rewards.push(step.reward as f32);
-            costs.push(step.cost as f32);
-            match step.end {
-                Some(End::Violation) => break Ending::Violation,
-                Some(End::Truncated) => break Ending::Truncated,
-                None => {}
-            }
-        };
-        demos.push(Trajectory { observations, actions, rewards, costs, end }).unwrap();
-    }
-    demos
-}
 
 fn quiet(_: &'static str, _: u64, _: u64) -> blocks::Result<()> {
     Ok(())
