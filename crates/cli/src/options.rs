@@ -1,10 +1,14 @@
 //! Options that several verbs share.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use lab::config::Overrides;
 use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::error::OrUsage;
 
 /// Which robot, and how it departs from the paper's.
 #[derive(clap::Args)]
@@ -22,6 +26,18 @@ impl Robot {
     pub fn make(&self) -> blocks::Result<Box<dyn blocks::env::Env>> {
         (self.env.make)(robots::Options { contact_costs: self.contact_costs })
     }
+}
+
+/// What `--config` and `--set` change; `--set` wins.
+pub fn overrides(config: Option<&Path>, sets: &[String]) -> anyhow::Result<Overrides> {
+    let mut overrides = Overrides::default();
+    if let Some(file) = config {
+        overrides.file(file).or_usage()?;
+    }
+    for set in sets {
+        overrides.set(set).or_usage()?;
+    }
+    Ok(overrides)
 }
 
 /// A name of the registry. A wrong one is refused with the list of right ones.

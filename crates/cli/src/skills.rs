@@ -4,13 +4,13 @@ use std::io::{Write as _, stdout};
 use std::path::PathBuf;
 
 use anyhow::Result;
-use lab::config::{Config, Overrides, RunConfig};
+use lab::config::{Config, RunConfig};
 use lab::data::Set;
 use lab::files::PendingFile;
 use lab::train::Session;
 
 use crate::error::{OrUsage, usage};
-use crate::options::robot;
+use crate::options::{self, robot};
 use crate::table::Table;
 
 /// Fit a skill model to demonstrations, or find the one that was
@@ -42,13 +42,7 @@ pub struct Args {
 impl Args {
     /// Runs the verb.
     pub fn run(self) -> Result<()> {
-        let mut overrides = Overrides::default();
-        if let Some(file) = &self.config {
-            overrides.file(file).or_usage()?;
-        }
-        for set in &self.set {
-            overrides.set(set).or_usage()?;
-        }
+        let overrides = options::overrides(self.config.as_deref(), &self.set)?;
         let demos = self.demos.map(|path| path.display().to_string()).unwrap_or_default();
         let env = match self.env {
             Some(robot) => robot.name.into(),

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use lab::config::{Config, Overrides, RunConfig};
+use lab::config::{Config, RunConfig};
 use lab::train::{Session, Summary};
 
 use crate::error::OrUsage;
@@ -69,13 +69,7 @@ fn method() -> impl TypedValueParser<Value = &'static methods::Entry> {
 impl Args {
     /// Runs the verb.
     pub fn run(self) -> Result<()> {
-        let mut overrides = Overrides::default();
-        if let Some(file) = &self.config {
-            overrides.file(file).or_usage()?;
-        }
-        for set in &self.set {
-            overrides.set(set).or_usage()?;
-        }
+        let overrides = options::overrides(self.config.as_deref(), &self.set)?;
         let mut run = RunConfig::new(self.algo.name, self.env.name, self.seed, self.total_steps);
         run.threads = self.threads;
         let mut config = Config::resolve(run, &overrides).or_usage()?;

@@ -3,6 +3,8 @@
 //! To add a method: one file (or folder) like [`sac`], its `pub mod` line and one line of [`METHODS`].
 
 pub mod cpq;
+#[cfg(test)]
+mod differences;
 mod held_out;
 pub mod recovery_rl;
 pub mod sac;

@@ -767,7 +767,7 @@ mod tests {
         let frozen = guard.clone();
         let value = guard.recovery_gradient(&batch);
         assert!((value - loss(&frozen.recovery.net, &frozen.log_std, &frozen)).abs() < 1e-6);
-        let mut params = [&frozen.recovery.net.params[..], &frozen.log_std].concat();
+        let params = [&frozen.recovery.net.params[..], &frozen.log_std].concat();
         let gradient = [&guard.recovery.grad[..], &guard.log_std_grad].concat();
         let n = frozen.recovery.net.params.len();
         let at = |params: &[f32]| {
@@ -775,27 +775,8 @@ mod tests {
             net.params.copy_from_slice(&params[..n]);
             loss(&net, &params[n..], &frozen)
         };
-        let (mut smooth, mut steepest) = (0, 0.0f64);
-        for i in 0..params.len() {
-            let old = params[i];
-            let mut slope = |h: f32| {
-                params[i] = old + h;
-                let up = at(&params);
-                params[i] = old - h;
-                let down = at(&params);
-                params[i] = old;
-                (up - down) / (2.0 * f64::from(h))
-            };
-            let (wide, expected) = (slope(4e-3), slope(2e-3));
-            // Where two steps disagree a ReLU or the clip switches.
-            if (wide - expected).abs() > 1e-4 {
-                continue;
-            }
-            let got = f64::from(gradient[i]);
-            assert!((expected - got).abs() < 2e-4, "{i}: {got} by hand, {expected} by differences");
-            smooth += 1;
-            steepest = steepest.max(expected.abs());
-        }
+        // Besides a ReLU, the clip may switch.
+        let (smooth, steepest) = crate::differences::compare(&params, &gradient, 1e-4, 2e-4, at);
         assert!(smooth * 10 > 8 * params.len() && steepest > 0.01, "{smooth} of {}, {steepest}", params.len());
     }
 

@@ -19,7 +19,7 @@ use std::time::Instant;
 use blocks::checkpoint::{Loader, Saver};
 use blocks::demos::{Demonstrations, Ending};
 use blocks::env::Spec;
-use blocks::nets::{Mlp, Model, Tape, gaussian};
+use blocks::nets::{Model, Tape, gaussian};
 use blocks::record::Metrics;
 use blocks::replay::{Batch, Replay};
 use blocks::rng::{Rng, RngState};
@@ -30,6 +30,7 @@ use blocks::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::held_out::{held_out, judge};
+use crate::sac::SacActor;
 use crate::sskp::class_prior::auc;
 use crate::{Actor, Method, Progress, Setup, need};
 use vae::{Vae, VaeConfig, VaeLoss};
@@ -673,12 +674,8 @@ impl Method for Cpq {
     }
 
     fn actor(&self) -> Box<dyn Actor> {
-        Box::new(CpqActor {
-            net: self.learner.actor.net.clone(),
-            tape: Tape::default(),
-            noise: vec![0.0; self.chosen.len()],
-            rng: self.act_rng.clone(),
-        })
+        // A Gaussian squashed by tanh, like SAC's.
+        Box::new(SacActor::new(&self.learner.actor.net, &self.act_rng))
     }
 
     fn save<'a>(&'a self, to: &mut Saver<'a>) {
@@ -718,29 +715,11 @@ impl Method for Cpq {
     }
 }
 
-struct CpqActor {
-    net: Mlp,
-    tape: Tape,
-    noise: Vec<f32>,
-    rng: Rng,
-}
-
-impl Actor for CpqActor {
-    fn act(&mut self, state: &[f32], explore: bool, action: &mut [f32]) {
-        let head = self.net.forward(state, 1, &mut self.tape);
-        if explore {
-            self.rng.fill_normal(&mut self.noise);
-            gaussian::squashed_sample(head, &self.noise, action.len(), action, &mut [0.0]);
-        } else {
-            gaussian::squashed_mean(head, action.len(), action);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use blocks::env::Env as _;
+    use blocks::nets::Mlp;
 
     const OBS: usize = 3;
     const ACTION: usize = 2;
@@ -843,30 +822,9 @@ mod tests {
         }
     }
 
-    /// Compares a gradient with central differences, but for places where two step sizes disagree (a ReLU switches).
     fn differences(params: &[f32], gradient: &[f32], loss: impl Fn(&[f32]) -> f64) {
-        let mut at = params.to_vec();
-        let (mut smooth, mut steepest) = (0, 0.0f64);
-        for i in 0..at.len() {
-            let old = at[i];
-            let mut slope = |h: f32| {
-                at[i] = old + h;
-                let up = loss(&at);
-                at[i] = old - h;
-                let down = loss(&at);
-                at[i] = old;
-                (up - down) / (2.0 * f64::from(h))
-            };
-            let (wide, expected) = (slope(4e-3), slope(2e-3));
-            if (wide - expected).abs() > 2e-4 {
-                continue;
-            }
-            let got = f64::from(gradient[i]);
-            assert!((expected - got).abs() < 5e-4, "{i}: {got}, differences {expected}");
-            smooth += 1;
-            steepest = steepest.max(expected.abs());
-        }
-        assert!(smooth * 10 > 7 * at.len(), "only {smooth} of {} could be compared", at.len());
+        let (smooth, steepest) = crate::differences::compare(params, gradient, 2e-4, 5e-4, loss);
+        assert!(smooth * 10 > 7 * params.len(), "only {smooth} of {} could be compared", params.len());
         assert!(steepest > 0.02, "the gradient must not vanish for the test to mean anything: {steepest}");
     }
 

@@ -331,12 +331,7 @@ impl Sskp {
     /// Demonstrations that cannot be learnt from, before any work.
     fn refuse(&self, demos: &Demonstrations) -> Result<()> {
         let (obs, action) = (self.state.len(), self.skills.action_dim());
-        if (demos.obs_dim, demos.action_dim) != (obs, action) {
-            return Err(Error::other(format!(
-                "the demonstrations are of {} ({} observations, {} actions), the robot has {obs} and {action}",
-                demos.env, demos.obs_dim, demos.action_dim
-            )));
-        }
+        crate::same_robot(demos, obs, action)?;
         if self.uses_risk() && demos.violations() == 0 {
             let text = "the demonstrations hold no violation: there is nothing to learn risk from";
             return Err(Error::other(text));
