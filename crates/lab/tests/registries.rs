@@ -1,6 +1,8 @@
 //! What must hold for every robot and every method together. The tests read the registries, so that the robot and the
 //! method of tomorrow are covered too.
 
+#[path = "common/progress.rs"]
+mod progress;
 #[path = "common/small.rs"]
 mod small;
 
@@ -46,6 +48,11 @@ fn bytes(path: &Path) -> Vec<(String, Vec<u8>)> {
             files.push((path.file_name().unwrap().to_string_lossy().into(), fs::read(&path).unwrap()));
         }
     }
+    // Of the files for people and other tools, all but times.
+    for name in ["config.json", "manifest.json"] {
+        files.push((name.into(), fs::read(path.join(name)).unwrap()));
+    }
+    files.push(("progress.csv".into(), progress::rows(path).into()));
     files.sort();
     files
 }
@@ -232,6 +239,40 @@ fn a_finished_run_can_be_extended() {
     let after = fs::read_to_string(path.join("episodes.csv")).unwrap();
     assert!(after.starts_with(&before) && after.len() > before.len());
     assert!(after.lines().last().unwrap().contains(",900,"));
+    // Every row where its steps are, those before the extension too.
+    let rows = progress::rows(&path);
+    let steps: Vec<u64> = rows.lines().skip(1).map(|row| row.split(',').nth(1).unwrap().parse().unwrap()).collect();
+    assert_eq!(steps, [200, 300, 400, 500, 600, 700, 800, 900]);
+    for (row, steps) in rows.lines().skip(1).zip(steps) {
+        let epoch: f64 = row.split(',').next().unwrap().parse().unwrap();
+        assert!((epoch * lab::config::EPOCH as f64 - steps as f64).abs() < 1e-9, "{row}");
+    }
+    let json = fs::read_to_string(path.join("config.json")).unwrap();
+    assert!(json.contains("\"total_steps\": 900"), "{json}");
+}
+
+#[test]
+fn an_event_file_that_was_torn_or_is_missing_is_made_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = small("sac", "toy", 700, 3);
+    let (whole, torn) = (dir.path().join("whole"), dir.path().join("torn"));
+    go(&config, &whole);
+    // Stopped as by a kill in the middle of a write, after the last checkpoint; and as begun before there were such files.
+    for (what, damage) in [("torn", 30), ("missing", 0)] {
+        go(&config, &torn);
+        let newest = blocks::checkpoint::list(&torn.join("checkpoints")).pop().unwrap();
+        fs::remove_dir_all(newest).unwrap();
+        let file = torn.join(lab::events::FILE);
+        let bytes = fs::read(&file).unwrap();
+        assert!(bytes.len() > 1000);
+        fs::write(&file, [&bytes[..bytes.len() - damage], &[7; 5]].concat()).unwrap();
+        if damage == 0 {
+            fs::remove_dir_all(torn.join("tb")).unwrap();
+        }
+        assert!(train::resume(&torn, None, session(Stop::default()), |e| panic!("{e}")).unwrap().finished);
+        assert_same(&whole, &torn, what);
+        fs::remove_dir_all(&torn).unwrap();
+    }
 }
 
 #[test]
