@@ -204,7 +204,7 @@ impl Config {
     }
 
     /// The same as JSON, with what OmniSafe's plotter looks for under its own names (`omnisafe/utils/plotter.py`: `exp_name`,
-    /// `algo`, `algo_cfgs.steps_per_epoch`, and up to version 0.1 `algo_cfgs.update_cycle` in its place).
+    /// `algo`, `algo_cfgs.steps_per_epoch`, which was once called `algo_cfgs.update_cycle`).
     pub fn to_json(&self) -> String {
         let mut all = serde_json::to_value(self.tables()).expect("plain");
         let RunConfig { algo, env, seed, total_steps, .. } = &self.run;

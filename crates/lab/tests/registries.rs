@@ -15,6 +15,7 @@ use std::time::Duration;
 use blocks::env::End;
 use blocks::rng::Rng;
 use lab::config::{Config, Overrides, RunConfig};
+use lab::manifest::Manifest;
 use lab::train::{self, Session, Stop};
 use methods::METHODS;
 use robots::{Options, ROBOTS};
@@ -234,7 +235,14 @@ fn a_finished_run_can_be_extended() {
     let path = dir.path().join("run");
     go(&small("sac", "toy", 400, 3), &path);
     let before = fs::read_to_string(path.join("episodes.csv")).unwrap();
+    // As if another binary had made it so far.
+    let manifest = || -> Manifest { serde_json::from_slice(&fs::read(path.join("manifest.json")).unwrap()).unwrap() };
+    let mut first = manifest();
+    let this = first.parts[0].binary_sha256.replace("another".into());
+    fs::write(path.join("manifest.json"), serde_json::to_string(&first).unwrap()).unwrap();
     let summary = train::resume(&path, Some(900), session(Stop::default()), |e| panic!("{e}")).unwrap();
+    let parts: Vec<_> = manifest().parts.into_iter().map(|part| (part.steps, part.binary_sha256)).collect();
+    assert_eq!(parts, [(0, Some("another".into())), (400, this)]);
     assert_eq!((summary.steps, summary.finished), (900, true));
     let after = fs::read_to_string(path.join("episodes.csv")).unwrap();
     assert!(after.starts_with(&before) && after.len() > before.len());
@@ -273,6 +281,22 @@ fn an_event_file_that_was_torn_or_is_missing_is_made_whole() {
         assert_same(&whole, &torn, what);
         fs::remove_dir_all(&torn).unwrap();
     }
+}
+
+#[test]
+fn a_disk_that_is_full_stops_the_run_by_name_and_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = small("sac", "toy", 700, 3);
+    let (whole, full) = (dir.path().join("whole"), dir.path().join("full"));
+    go(&config, &whole);
+    let file = full.join(lab::events::FILE);
+    fs::create_dir_all(full.join("tb")).unwrap();
+    std::os::unix::fs::symlink("/dev/full", &file).unwrap();
+    let error = train::train(&config, &full, session(Stop::default())).unwrap_err().to_string();
+    assert!(error.contains(lab::events::FILE) && error.contains("No space left"), "{error}");
+    fs::remove_file(&file).unwrap();
+    assert!(train::resume(&full, None, session(Stop::default()), |e| panic!("{e}")).unwrap().finished);
+    assert_same(&whole, &full, "after the disk was full");
 }
 
 #[test]
