@@ -30,6 +30,9 @@ const MINARI: [&str; 4] = ["minari==0.5.4", "h5py==3.16.0", "gymnasium==1.4.0", 
 /// What our statistics are compared with. rliable comes as source alone, and its arch does not work with pandas 3.
 const RLIABLE: [&str; 4] = ["--no-binary=rliable", "rliable==1.2.0", "arch==7.2.0", "pandas==2.3.3"];
 
+/// What reads our run directories as their users will; pandas is what OmniSafe's plotter reads with.
+const TENSORBOARD: [&str; 2] = ["tensorboard==2.21.0", "pandas==2.3.3"];
+
 /// Runs all checks, stops at the first that fails, and ends with a summary.
 pub fn run(root: &Path) -> Result<()> {
     let mut steps = vec![
@@ -51,6 +54,15 @@ pub fn run(root: &Path) -> Result<()> {
         move || virtual_environment(&folder, &Python::new("python3"), &MINARI, "about 60 MB").map(|_| ())
     }));
     steps.push(minari);
+
+    let folder = root.join("vendor/venv-tensorboard");
+    let arguments = ["test", "--workspace", "--release", "--test", "tensorboard", "--", "--ignored"];
+    let mut tensorboard = step(root, "tensorboard", &arguments);
+    tensorboard.command.env("SSKP_TENSORBOARD_PYTHON", folder.join("bin/python"));
+    tensorboard.prepare = Some(Box::new(move || {
+        virtual_environment(&folder, &Python::new("python3"), &TENSORBOARD, "about 60 MB").map(|_| ())
+    }));
+    steps.push(tensorboard);
 
     let folder = root.join("vendor/venv-rliable");
     let arguments = ["test", "--workspace", "--release", "--test", "stats_rliable", "--", "--ignored"];

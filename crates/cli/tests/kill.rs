@@ -1,5 +1,7 @@
 //! Runs that are killed, stopped by signals and resumed, through the real binary.
 
+#[path = "../../lab/tests/common/progress.rs"]
+mod progress;
 #[path = "../../lab/tests/common/small.rs"]
 mod small;
 
@@ -44,12 +46,13 @@ fn resume(folder: &Path) -> Vec<String> {
     ["resume", "--quiet"].map(String::from).into_iter().chain([folder.display().to_string()]).collect()
 }
 
-/// Rows and weights: what must not depend on interruptions.
+/// Rows, progress and weights: what must not depend on interruptions.
 fn outcome(folder: &Path) -> Vec<Vec<u8>> {
     let newest = blocks::checkpoint::list(&folder.join("checkpoints")).pop().expect("a checkpoint");
     let files = ["policy", "weights", "optimiser", "replay", "simulator"];
     let weights = files.map(|name| fs::read(newest.join(format!("{name}.safetensors"))).unwrap_or_default());
-    [vec![fs::read(folder.join("episodes.csv")).unwrap()], weights.to_vec()].concat()
+    let files = ["episodes.csv", "config.json", "manifest.json"].map(|name| fs::read(folder.join(name)).unwrap());
+    [files.to_vec(), vec![progress::rows(folder).into()], weights.to_vec()].concat()
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Grids of runs through the real binary: killed, stopped, on a disk without room, in folders that cannot be written.
 
+#[path = "../../lab/tests/common/progress.rs"]
+mod progress;
 #[path = "../../lab/tests/common/small.rs"]
 mod small;
 
@@ -54,7 +56,10 @@ fn outcome(out: &Path, methods: &[&str]) -> Vec<(String, Vec<u8>)> {
         assert!(summary.contains("\"finished\": true"), "{summary}");
         let newest = blocks::checkpoint::list(&folder.join("checkpoints")).pop().expect("a checkpoint");
         let files = ["policy", "weights", "optimiser", "replay"].map(|f| newest.join(format!("{f}.safetensors")));
-        for file in [folder.join("episodes.csv")].into_iter().chain(files) {
+        found.push((format!("{}: progress", folder.display()), progress::rows(&folder).into()));
+        for file in
+            ["episodes.csv", "config.json", "manifest.json"].map(|name| folder.join(name)).into_iter().chain(files)
+        {
             found.push((format!("{}", file.display()), fs::read(file).unwrap_or_default()));
         }
     }

@@ -72,6 +72,10 @@ impl RunConfig {
     }
 }
 
+/// Environment steps of an epoch. No method here has epochs, but OmniSafe's plotter takes the x axis as `Train/Epoch` times
+/// `steps_per_epoch`. A number of its own, not the budget, which may grow when a run is resumed.
+pub const EPOCH: u64 = 1000;
+
 /// A complete configuration: `[run]` and the method's own table ([`methods::Entry::table`]).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -196,11 +200,29 @@ impl Config {
 
     /// The resolved text.
     pub fn to_toml(&self) -> String {
+        toml::to_string(&self.tables()).expect("plain")
+    }
+
+    /// The same as JSON, with what OmniSafe's plotter looks for under its own names (`omnisafe/utils/plotter.py`: `exp_name`,
+    /// `algo`, `algo_cfgs.steps_per_epoch`, which was once called `algo_cfgs.update_cycle`).
+    pub fn to_json(&self) -> String {
+        let mut all = serde_json::to_value(self.tables()).expect("plain");
+        let RunConfig { algo, env, seed, total_steps, .. } = &self.run;
+        all["exp_name"] = format!("{algo}-{env}").into();
+        all["algo"] = algo.as_str().into();
+        all["env_id"] = env.as_str().into();
+        all["seed"] = (*seed).into();
+        all["algo_cfgs"] = serde_json::json!({ "steps_per_epoch": EPOCH, "update_cycle": EPOCH });
+        all["train_cfgs"] = serde_json::json!({ "total_steps": total_steps });
+        serde_json::to_string_pretty(&all).expect("plain") + "\n"
+    }
+
+    fn tables(&self) -> Table {
         let mut all = Table::new();
         all.insert("run".into(), Value::Table(Table::try_from(&self.run).expect("plain")));
         let table = methods::find(&self.run.algo).expect("a resolved configuration names a method").table;
         all.insert(table.into(), Value::Table(self.method.clone()));
-        toml::to_string(&all).expect("plain")
+        all
     }
 
     /// The method's settings as text, for its builder.
@@ -329,6 +351,21 @@ mod tests {
         let path = dir.path().join("config.toml");
         std::fs::write(&path, config.to_toml()).unwrap();
         assert_eq!(Config::read(&path).unwrap(), config);
+    }
+
+    #[test]
+    fn the_json_has_the_same_settings_and_omnisafes_names_beside_them() {
+        let config = resolve(&["sac.learner.rate=1e-3"]).unwrap();
+        let mut json: serde_json::Value = serde_json::from_str(&config.to_json()).unwrap();
+        assert_eq!(
+            (&json["exp_name"], &json["algo"], &json["env_id"]),
+            (&"sac-toy".into(), &"sac".into(), &"toy".into())
+        );
+        assert_eq!(json["algo_cfgs"]["steps_per_epoch"], EPOCH);
+        let json = json.as_object_mut().unwrap();
+        json.retain(|key, _| ["run", "sac"].contains(&key.as_str()));
+        let back: Table = serde_json::from_value(json.clone().into()).unwrap();
+        assert_eq!(Config::from_table(back).unwrap(), config);
     }
 
     #[test]

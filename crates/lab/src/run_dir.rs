@@ -15,8 +15,9 @@ use blocks::{Error, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 
-use crate::config::Config;
+use crate::config::{Config, EPOCH};
 use crate::files::write_whole;
+use crate::{events, manifest};
 
 /// Columns of `episodes.csv`.
 pub const EPISODE_COLUMNS: &str = "episode,steps,length,return,violation,cumulative_violations";
@@ -30,10 +31,10 @@ pub struct RunDir {
     identity: String,
     every: u64,
     keep: usize,
-    budget: u64,
     episodes: Log,
     progress: Log,
     progress_columns: Vec<String>,
+    events: Log,
     anomalies: Log,
     recent: Vec<EpisodeRow>,
     last_checkpoint: u64,
@@ -83,7 +84,7 @@ struct FileState {
     wall_seconds: f64,
 }
 
-/// A CSV file that is appended to, row by row.
+/// A file that is appended to, row by row.
 struct Log {
     path: PathBuf,
     file: Option<File>,
@@ -117,16 +118,29 @@ impl Log {
         self.bytes = bytes;
         Ok(())
     }
+    /// Makes the file hold these bytes. What is right of it stays in place: somebody may be reading along.
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        let there = match fs::read(&self.path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(Error::io(&self.path, e)),
+            read => read.unwrap_or_default(),
+        };
+        let right = there.iter().zip(bytes).take_while(|(a, b)| a == b).count();
+        self.cut(right as u64)?;
+        if right < bytes.len() { self.append(&bytes[right..]) } else { Ok(()) }
+    }
     fn line(&mut self, text: &str) -> Result<()> {
+        self.append(format!("{text}\n").as_bytes())
+    }
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
         let mut write = || {
             if self.file.is_none() {
+                fs::create_dir_all(self.path.parent().expect("a file in a folder"))?;
                 self.file = Some(OpenOptions::new().create(true).append(true).open(&self.path)?);
             }
-            let file = self.file.as_mut().expect("just opened");
-            file.write_all(format!("{text}\n").as_bytes())
+            self.file.as_mut().expect("just opened").write_all(bytes)
         };
         write().map_err(|e| Error::io(&self.path, e))?;
-        self.bytes += text.len() as u64 + 1;
+        self.bytes += bytes.len() as u64;
         Ok(())
     }
     fn sync(&self) -> Result<()> {
@@ -140,7 +154,7 @@ impl RunDir {
         Self::refuse_existing(path)?;
         fs::create_dir_all(path).map_err(|e| Error::io(path, e))?;
         let lock = Lock::of_run(path)?;
-        write_whole(&path.join("config.toml"), config.to_toml().as_bytes())?;
+        describe(path, config, 0)?;
         let mut dir = Self::new(path, config, stop, quiet, lock);
         dir.episodes.line(EPISODE_COLUMNS)?;
         Ok(dir)
@@ -177,6 +191,7 @@ impl RunDir {
                     return Err(Error::Checkpoint { path: newest.clone(), why });
                 }
                 dir.progress.cut(0)?;
+                dir.events.cut(0)?;
                 dir.anomalies.cut(0)?;
                 dir.episodes.cut(0)?;
                 dir.episodes.line(EPISODE_COLUMNS)?;
@@ -189,10 +204,12 @@ impl RunDir {
                 dir.earlier_seconds = state.wall_seconds;
                 dir.last_checkpoint = loader.manifest.steps;
                 dir.last_snapshot = state.last_snapshot;
+                let mut text = String::new();
                 if state.progress > 0 {
-                    let text = fs::read_to_string(&dir.progress.path).map_err(|e| Error::io(&dir.progress.path, e))?;
+                    text = fs::read_to_string(&dir.progress.path).map_err(|e| Error::io(&dir.progress.path, e))?;
                     dir.progress_columns = text.lines().next().unwrap_or("").split(',').map(String::from).collect();
                 }
+                dir.events.put(&events::of_progress(&text))?;
                 let row = |(length, total_reward, violation)| EpisodeRow {
                     episode: 0,
                     steps: 0,
@@ -215,10 +232,10 @@ impl RunDir {
             identity: config.identity(),
             every: config.run.checkpoint_every,
             keep: config.run.keep_checkpoints,
-            budget: config.run.total_steps,
             episodes: log("episodes.csv"),
             progress: log("progress.csv"),
             progress_columns: Vec::new(),
+            events: log(events::FILE),
             anomalies: log("anomalies.csv"),
             recent: Vec::new(),
             last_checkpoint: 0,
@@ -285,8 +302,7 @@ impl Recorder for RunDir {
         }
         let wall = self.wall_seconds();
         let mut values: Vec<(&str, f64)> = vec![
-            // OmniSafe's plotter refuses a file without this column; an epoch is a row here.
-            ("Train/Epoch", 0.0),
+            ("Train/Epoch", at.steps as f64 / EPOCH as f64),
             ("TotalEnvSteps", at.steps as f64),
             ("Metrics/EpRet", self.recent_mean(|r| r.total_reward)),
             ("Metrics/EpCost", self.recent_mean(|r| f64::from(u8::from(r.violation)))),
@@ -301,12 +317,13 @@ impl Recorder for RunDir {
             self.progress_columns = values.iter().map(|(name, _)| name.to_string()).collect();
             self.progress.line(&self.progress_columns.join(","))?;
         }
-        values[0].1 = at.steps as f64 / self.budget as f64;
         let value = |column: &String| {
             values.iter().find(|(name, _)| name == column).map(|(_, v)| v.to_string()).unwrap_or_default()
         };
-        let line: Vec<String> = self.progress_columns.iter().map(value).collect();
-        self.progress.line(&line.join(","))
+        let line = self.progress_columns.iter().map(value).collect::<Vec<_>>().join(",");
+        self.progress.line(&line)?;
+        let beginning = if self.events.bytes == 0 { events::beginning() } else { Vec::new() };
+        self.events.append(&[beginning, events::of_row(&self.progress_columns, &line)].concat())
     }
 
     fn checkpoint_due(&self, at: Clock) -> bool {
@@ -321,7 +338,7 @@ impl Recorder for RunDir {
         if !whole && at.steps < self.last_checkpoint + self.every {
             return Ok(());
         }
-        for log in [&self.episodes, &self.progress, &self.anomalies] {
+        for log in [&self.episodes, &self.progress, &self.events, &self.anomalies] {
             log.sync()?;
         }
         let files = FileState {
@@ -346,6 +363,14 @@ impl Recorder for RunDir {
         let recent = self.recent_mean(|r| r.total_reward);
         self.display.step(at, recent);
     }
+}
+
+/// Writes what a run is: its settings, and what makes its rows from `steps` on.
+pub(crate) fn describe(path: &Path, config: &Config, steps: u64) -> Result<()> {
+    manifest::write(path, config, steps)?;
+    write_whole(&path.join("config.json"), config.to_json().as_bytes())?;
+    // Last: a folder with this file holds a run.
+    write_whole(&path.join("config.toml"), config.to_toml().as_bytes())
 }
 
 /// A progress bar on a terminal; elsewhere a plain line now and then.

@@ -20,7 +20,7 @@ use crate::config::{Config, RunConfig};
 use crate::files::write_whole;
 use crate::rollout::Recording;
 use crate::run_dir::RunDir;
-use crate::{data, find};
+use crate::{data, find, run_dir};
 
 /// What `summary.json` holds.
 #[derive(Clone, Debug, Serialize)]
@@ -135,7 +135,7 @@ pub fn resume(path: &Path, total_steps: Option<u64>, session: Session, refused: 
             ))
         })?;
     }
-    write_whole(&path.join("config.toml"), config.to_toml().as_bytes())?;
+    run_dir::describe(path, &config, checkpoint.as_ref().map_or(0, |c| c.manifest.steps))?;
     drive(&config, path, dir, env, method, checkpoint, demos)
 }
 
@@ -317,7 +317,8 @@ pub struct Trained {
 
 /// Loads a trained policy.
 pub fn load_policy(path: &Path, refused: impl FnMut(&Error)) -> Result<Trained> {
-    let inside = path.join("manifest.json").exists();
+    // A run directory has a manifest too, but a checkpoint has no settings.
+    let inside = path.join("manifest.json").exists() && !path.join("config.toml").exists();
     let run = if inside { path.parent().and_then(Path::parent).unwrap_or(path) } else { path };
     let config = read_config(run)?;
     let identity = config.identity();

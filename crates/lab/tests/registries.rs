@@ -1,6 +1,8 @@
 //! What must hold for every robot and every method together. The tests read the registries, so that the robot and the
 //! method of tomorrow are covered too.
 
+#[path = "common/progress.rs"]
+mod progress;
 #[path = "common/small.rs"]
 mod small;
 
@@ -13,6 +15,7 @@ use std::time::Duration;
 use blocks::env::End;
 use blocks::rng::Rng;
 use lab::config::{Config, Overrides, RunConfig};
+use lab::manifest::Manifest;
 use lab::train::{self, Session, Stop};
 use methods::METHODS;
 use robots::{Options, ROBOTS};
@@ -46,6 +49,11 @@ fn bytes(path: &Path) -> Vec<(String, Vec<u8>)> {
             files.push((path.file_name().unwrap().to_string_lossy().into(), fs::read(&path).unwrap()));
         }
     }
+    // Of the files for people and other tools, all but times.
+    for name in ["config.json", "manifest.json"] {
+        files.push((name.into(), fs::read(path.join(name)).unwrap()));
+    }
+    files.push(("progress.csv".into(), progress::rows(path).into()));
     files.sort();
     files
 }
@@ -227,11 +235,68 @@ fn a_finished_run_can_be_extended() {
     let path = dir.path().join("run");
     go(&small("sac", "toy", 400, 3), &path);
     let before = fs::read_to_string(path.join("episodes.csv")).unwrap();
+    // As if another binary had made it so far.
+    let manifest = || -> Manifest { serde_json::from_slice(&fs::read(path.join("manifest.json")).unwrap()).unwrap() };
+    let mut first = manifest();
+    let this = first.parts[0].binary_sha256.replace("another".into());
+    fs::write(path.join("manifest.json"), serde_json::to_string(&first).unwrap()).unwrap();
     let summary = train::resume(&path, Some(900), session(Stop::default()), |e| panic!("{e}")).unwrap();
+    let parts: Vec<_> = manifest().parts.into_iter().map(|part| (part.steps, part.binary_sha256)).collect();
+    assert_eq!(parts, [(0, Some("another".into())), (400, this)]);
     assert_eq!((summary.steps, summary.finished), (900, true));
     let after = fs::read_to_string(path.join("episodes.csv")).unwrap();
     assert!(after.starts_with(&before) && after.len() > before.len());
     assert!(after.lines().last().unwrap().contains(",900,"));
+    // Every row where its steps are, those before the extension too.
+    let rows = progress::rows(&path);
+    let steps: Vec<u64> = rows.lines().skip(1).map(|row| row.split(',').nth(1).unwrap().parse().unwrap()).collect();
+    assert_eq!(steps, [200, 300, 400, 500, 600, 700, 800, 900]);
+    for (row, steps) in rows.lines().skip(1).zip(steps) {
+        let epoch: f64 = row.split(',').next().unwrap().parse().unwrap();
+        assert!((epoch * lab::config::EPOCH as f64 - steps as f64).abs() < 1e-9, "{row}");
+    }
+    let json = fs::read_to_string(path.join("config.json")).unwrap();
+    assert!(json.contains("\"total_steps\": 900"), "{json}");
+}
+
+#[test]
+fn an_event_file_that_was_torn_or_is_missing_is_made_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = small("sac", "toy", 700, 3);
+    let (whole, torn) = (dir.path().join("whole"), dir.path().join("torn"));
+    go(&config, &whole);
+    // Stopped as by a kill in the middle of a write, after the last checkpoint; and as begun before there were such files.
+    for (what, damage) in [("torn", 30), ("missing", 0)] {
+        go(&config, &torn);
+        let newest = blocks::checkpoint::list(&torn.join("checkpoints")).pop().unwrap();
+        fs::remove_dir_all(newest).unwrap();
+        let file = torn.join(lab::events::FILE);
+        let bytes = fs::read(&file).unwrap();
+        assert!(bytes.len() > 1000);
+        fs::write(&file, [&bytes[..bytes.len() - damage], &[7; 5]].concat()).unwrap();
+        if damage == 0 {
+            fs::remove_dir_all(torn.join("tb")).unwrap();
+        }
+        assert!(train::resume(&torn, None, session(Stop::default()), |e| panic!("{e}")).unwrap().finished);
+        assert_same(&whole, &torn, what);
+        fs::remove_dir_all(&torn).unwrap();
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_stops_the_run_by_name_and_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = small("sac", "toy", 700, 3);
+    let (whole, full) = (dir.path().join("whole"), dir.path().join("full"));
+    go(&config, &whole);
+    let file = full.join(lab::events::FILE);
+    fs::create_dir_all(full.join("tb")).unwrap();
+    std::os::unix::fs::symlink("/dev/full", &file).unwrap();
+    let error = train::train(&config, &full, session(Stop::default())).unwrap_err().to_string();
+    assert!(error.contains(lab::events::FILE) && error.contains("No space left"), "{error}");
+    fs::remove_file(&file).unwrap();
+    assert!(train::resume(&full, None, session(Stop::default()), |e| panic!("{e}")).unwrap().finished);
+    assert_same(&whole, &full, "after the disk was full");
 }
 
 #[test]

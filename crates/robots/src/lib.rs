@@ -20,18 +20,29 @@ pub struct Entry {
     pub name: &'static str,
     /// Its contract, as tables.
     pub contract: &'static Contract,
+    /// Its model, MuJoCo's XML as compiled in; none for the toy.
+    pub model: Option<&'static str>,
     /// Builds one.
     pub make: fn(Options) -> Result<Box<dyn Env>>,
 }
 
 /// Every robot there is.
 pub const ROBOTS: &[Entry] = &[
-    Entry { name: "ant", contract: &ant::ROBOT.contract, make: |o| sim::make(&ant::ROBOT, o) },
-    Entry { name: "cheetah", contract: &cheetah::ROBOT.contract, make: |o| sim::make(&cheetah::ROBOT, o) },
-    Entry { name: "hopper", contract: &hopper::ROBOT.contract, make: |o| sim::make(&hopper::ROBOT, o) },
-    Entry { name: "humanoid", contract: &humanoid::ROBOT.contract, make: |o| sim::make(&humanoid::ROBOT, o) },
-    Entry { name: "toy", contract: &toy::CONTRACT, make: |_| Ok(Box::<blocks::toy::Toy>::default()) },
+    on_mujoco(&ant::ROBOT, |o| sim::make(&ant::ROBOT, o)),
+    on_mujoco(&cheetah::ROBOT, |o| sim::make(&cheetah::ROBOT, o)),
+    on_mujoco(&hopper::ROBOT, |o| sim::make(&hopper::ROBOT, o)),
+    on_mujoco(&humanoid::ROBOT, |o| sim::make(&humanoid::ROBOT, o)),
+    Entry { name: "toy", contract: &toy::CONTRACT, model: None, make: |_| Ok(Box::<blocks::toy::Toy>::default()) },
 ];
+
+const fn on_mujoco(robot: &'static sim::Robot, make: fn(Options) -> Result<Box<dyn Env>>) -> Entry {
+    Entry { name: robot.name, contract: &robot.contract, model: Some(robot.xml), make }
+}
+
+/// The version of MuJoCo, as its library says.
+pub fn mujoco_version() -> &'static str {
+    mujoco_rs::mujoco_version()
+}
 
 /// The registry's names, for messages.
 pub fn names() -> Vec<&'static str> {

@@ -1,0 +1,86 @@
+//! Run directories in the tools that people already have: TensorBoard's own reader, and what OmniSafe's plotter reads.
+//!
+//! Ignored unless asked for: `SSKP_TENSORBOARD_PYTHON=venv/bin/python cargo test --release -p cli --test tensorboard -- --ignored`,
+//! where that Python has tensorboard 2.21.0 and pandas.
+
+#[path = "../../lab/tests/common/small.rs"]
+mod small;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+fn sskp(args: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sskp"));
+    command.env("SSKP_CACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache-tensorboard"));
+    command.args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+fn train(algo: &str, env: &str, steps: &str, folder: &Path) -> Child {
+    let mut sets = small::settings(algo, env);
+    // Rows come more often than checkpoints, so that a kill leaves some that a resumed run must not write twice.
+    sets.push("run.checkpoint_every=450".into());
+    let mut args = vec!["train", "--quiet", "--algo", algo, "--env", env, "-n", steps, "--log-dir"];
+    args.push(folder.to_str().unwrap());
+    args.extend(sets.iter().flat_map(|set| ["--set", set]));
+    sskp(&args)
+}
+
+/// What the script says of these runs, and whether it found no fault.
+fn check(runs: &[&PathBuf]) -> (bool, String) {
+    let python = std::env::var_os("SSKP_TENSORBOARD_PYTHON").expect("SSKP_TENSORBOARD_PYTHON names a Python");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/python/check_run.py");
+    let output = Command::new(python).arg(script).arg(env!("CARGO_BIN_EXE_sskp")).args(runs).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    (output.status.success(), text)
+}
+
+#[test]
+#[ignore = "needs SSKP_TENSORBOARD_PYTHON"]
+fn tensorboard_and_omnisafe_read_what_we_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let (whole, killed) = (dir.path().join("whole"), dir.path().join("killed"));
+    assert!(train("sskp", "toy", "1500", &whole).wait().unwrap().success());
+    let mut child = train("sac", "hopper", "6000", &killed);
+    let rows = |run: &Path| fs::read_to_string(run.join("progress.csv")).map_or(0, |text| text.lines().count());
+    while rows(&killed) < 9 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        sleep(Duration::from_millis(2));
+    }
+    child.kill().unwrap(); // SIGKILL
+    child.wait().unwrap();
+    assert!(!killed.join("summary.json").exists(), "killed before its end");
+    assert!(sskp(&["resume", "--quiet", killed.to_str().unwrap()]).wait().unwrap().success());
+    assert_eq!(rows(&killed), 60, "a header, and a row for every 100 steps but the first, without losses");
+    let (fine, text) = check(&[&whole, &killed]);
+    println!("{text}");
+    assert!(fine && text.matches(": the same").count() == 2, "{text}");
+
+    // The check can fail: one bit of one value, which only the checksum shows; a row too few; a wrong scale; another binary.
+    let progress = fs::read_to_string(killed.join("progress.csv")).unwrap();
+    let shorter = &progress[..progress.trim_end().rfind('\n').unwrap() + 1];
+    let faulty = |file: &str, change: &dyn Fn(&mut Vec<u8>), needed: &str| {
+        let path = killed.join(file);
+        let right = fs::read(&path).unwrap();
+        let mut wrong = right.clone();
+        change(&mut wrong);
+        fs::write(&path, wrong).unwrap();
+        let (fine, text) = check(&[&killed]);
+        assert!(!fine && text.contains(needed), "{file}: {text}");
+        fs::write(&path, right).unwrap();
+    };
+    let replace = |bytes: &mut Vec<u8>, a: &str, b: &str| {
+        *bytes = String::from_utf8(std::mem::take(bytes)).unwrap().replace(a, b).into_bytes();
+    };
+    let file = lab::events::FILE;
+    faulty(file, &|bytes| *bytes.iter_mut().nth_back(5).unwrap() ^= 1, "the steps differ");
+    faulty(file, &|bytes| *bytes = lab::events::of_progress(shorter), "the steps differ");
+    faulty(
+        "config.json",
+        &|b| replace(b, "steps_per_epoch\": 1000", "steps_per_epoch\": 999"),
+        "not environment steps",
+    );
+    faulty("manifest.json", &|b| replace(b, "binary_sha256\": \"", "binary_sha256\": \"0"), "other binaries");
+}
