@@ -172,6 +172,16 @@ impl Demonstrations {
         &self.trajectories[episode].actions[t * self.action_dim..][..count * self.action_dim]
     }
 
+    /// Reward per step over the next `ahead` steps from step t of an episode. After a violation nothing is earned; where the
+    /// time limit comes first, what is there is averaged.
+    pub fn outlook(&self, episode: usize, t: usize, ahead: usize) -> f64 {
+        let trajectory = &self.trajectories[episode];
+        let rewards = &trajectory.rewards[t..];
+        let seen = rewards.len().min(ahead);
+        let counted = if trajectory.violates() { ahead } else { seen };
+        rewards[..seen].iter().map(|r| f64::from(*r)).sum::<f64>() / counted as f64
+    }
+
     /// Where `horizon` consecutive actions begin: (episode, t) with t + H ≤ T. For those who sample windows at random.
     pub fn window_starts(&self, horizon: usize) -> impl Iterator<Item = (usize, usize)> {
         assert!(horizon > 0, "a window has at least one action");

@@ -21,6 +21,9 @@ use serde::{Deserialize, Serialize};
 
 use super::decoder::{Decoder, DecoderKind};
 
+/// Skills over which the outlook of a window is measured: what a skill leads to shows in the next ones.
+const OUTLOOK: usize = 10;
+
 /// Settings of the skill model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,6 +48,9 @@ pub struct SkillConfig {
     pub steps: u64,
     /// Learning rate. SPiRL's 1e-3.
     pub rate: f64,
+    /// Whether windows after which reward is lost (over the next ten skills, [`Demonstrations::outlook`]) are left out:
+    /// skills of a robot on its back. The paper learns from all.
+    pub skip_losses: bool,
     /// Share of the episodes that is held out to measure the fit.
     pub held_out: f64,
     /// Seed of the model's own random streams. It is not the run's: runs of all seeds share one skill model, unless this
@@ -65,6 +71,7 @@ impl Default for SkillConfig {
             batch: 128,
             steps: 20_000,
             rate: 1e-3,
+            skip_losses: false,
             held_out: 0.05,
             seed: 0,
         }
@@ -290,8 +297,10 @@ impl SkillModel {
         } else {
             usize::MAX
         };
+        let ahead = OUTLOOK * horizon;
+        let useful = |(episode, t): &(usize, usize)| demos.outlook(*episode, *t, ahead) >= 0.0;
         let (held, learnt): (Vec<_>, Vec<_>) =
-            demos.window_starts(horizon).partition(|(episode, _)| episode % every == every - 1);
+            demos.window_starts(horizon).filter(|w| !self.config.skip_losses || useful(w)).partition(|(episode, _)| episode % every == every - 1);
         // Where only held-out episodes are long enough, nothing is held out.
         let (held, learnt) = if learnt.is_empty() { (learnt, held) } else { (held, learnt) };
         if learnt.is_empty() {
