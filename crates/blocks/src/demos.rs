@@ -257,6 +257,17 @@ mod tests {
     }
 
     #[test]
+    fn outlook_by_hand() {
+        let demos = three();
+        // A violation after four steps of 2: nothing is earned in the sixth and fifth.
+        assert_eq!(demos.outlook(0, 0, 3), 2.0);
+        assert_eq!(demos.outlook(0, 0, 6), 8.0 / 6.0);
+        assert_eq!(demos.outlook(0, 3, 4), 0.5);
+        // A time limit after three: what is there counts.
+        assert_eq!(demos.outlook(2, 1, 10), 2.0);
+    }
+
+    #[test]
     fn steps_violations_and_returns_by_hand() {
         let demos = three();
         assert_eq!((demos.steps(), demos.violations(), demos.trajectories().len()), (9, 1, 3));

@@ -11,6 +11,7 @@ mod data;
 mod demo;
 mod error;
 mod eval;
+mod fall_study;
 mod gaits;
 mod numbers;
 mod options;
@@ -74,6 +75,7 @@ verbs! {
     #[command(visible_alias = "enjoy")]
     Eval(eval),
     PlanStudy(plan_study),
+    FallStudy(fall_study),
     Skills(skills),
     Collect(collect),
     Data(data),

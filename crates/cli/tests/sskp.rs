@@ -287,6 +287,34 @@ fn the_plan_study_writes_figure_5_and_refuses_what_has_no_risk() {
 }
 
 #[test]
+fn the_fall_study_plays_falls_again_from_before_them() {
+    let place = Place::new();
+    // A run of 400 steps from a shaking demonstrator still falls; soft actor-critic predicts no risk.
+    for (algo, predicts) in [("sskp", true), ("sac", false)] {
+        fine(&place.train(algo, &small::settings(algo, "toy"), algo, &["--quiet"]));
+        let study = |out: &str| {
+            let args = ["fall-study", algo, "--falls", "3", "--tries", "8", "--back", "2", "--out", out];
+            let said = fine(&place.sskp(&args));
+            assert!(said.starts_with(&format!("{algo} on toy after 400 steps: 3 falls in ")), "{said}");
+            fs::read_to_string(place.path(out)).unwrap()
+        };
+        let rows = study("falls.csv");
+        assert_eq!(study("again.csv"), rows, "a seed says it all");
+        for row in rows.lines().skip(1) {
+            let cells: Vec<&str> = row.split(',').collect();
+            let number = |i: usize| cells[i].parse::<usize>().unwrap();
+            let (length, back, ahead, fell) = (number(1), number(2), number(3), number(5));
+            assert!((1..=10).contains(&(ahead - 10 * back)) && ahead <= length && fell <= 8, "{row}");
+            assert_eq!(predicts, !(cells[6].is_empty() && cells[7].is_empty()), "{row}");
+        }
+        assert!(rows.lines().skip(1).filter(|row| row.split(',').nth(2) == Some("0")).count() == 3, "{rows}");
+    }
+    let args = ["fall-study", "sac", "--episodes", "0"];
+    let said = place.sskp(&args);
+    assert!(!said.status.success() && String::from_utf8_lossy(&said.stderr).contains("no fall in 0 episodes"));
+}
+
+#[test]
 fn a_replay_shows_the_predicted_risk_and_the_table_its_mean() {
     let place = Place::new();
     for (algo, predicts) in [("sskp", true), ("sskp-np", true), ("sskp-wo-rp", false)] {

@@ -6,6 +6,7 @@ pub mod config;
 pub mod curves;
 pub mod data;
 pub mod events;
+pub mod falls;
 pub mod files;
 pub mod find;
 pub mod manifest;

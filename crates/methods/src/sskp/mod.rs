@@ -337,10 +337,7 @@ impl Sskp {
             return Err(Error::other(text));
         }
         let horizon = self.config.skill.horizon;
-        if demos.window_starts(horizon).next().is_none() {
-            let text = "no episode of the demonstrations has";
-            return Err(Error::other(format!("{text} {horizon} steps, the length of a skill")));
-        }
+        self.config.skill.refuse(demos)?;
         if self.uses_risk() && demos.states_with_violation_ahead(horizon).all(|(_, ahead)| ahead) {
             let text = "every state of the demonstrations has a violation within the next";
             return Err(Error::other(format!("{text} {horizon} steps: nothing tells risky from safe")));

@@ -78,6 +78,26 @@ impl Default for SkillConfig {
     }
 }
 
+impl SkillConfig {
+    /// Where the windows begin that skills are learnt from: (episode, t).
+    fn windows(&self, demos: &Demonstrations) -> impl Iterator<Item = (usize, usize)> {
+        let useful = |(episode, t): &(usize, usize)| demos.outlook(*episode, *t, OUTLOOK * self.horizon) >= 0.0;
+        demos.window_starts(self.horizon).filter(move |window| !self.skip_losses || useful(window))
+    }
+
+    /// Says why no skill can be learnt from a set.
+    pub fn refuse(&self, demos: &Demonstrations) -> Result<()> {
+        if self.windows(demos).next().is_some() {
+            return Ok(());
+        }
+        let horizon = self.horizon;
+        Err(blocks::Error::other(match demos.window_starts(horizon).next() {
+            None => format!("no episode of the demonstrations has {horizon} steps, the length of a skill"),
+            Some(_) => "reward is lost after every skill of the demonstrations: leave skill.skip_losses false".into(),
+        }))
+    }
+}
+
 /// A linear layer, or the start state: parameters that learn by themselves.
 #[derive(Clone, Debug)]
 pub(super) struct Learnt<T> {
@@ -288,7 +308,7 @@ impl SkillModel {
         rng: &mut Rng,
         mut seen: impl FnMut(u64, SkillLoss) -> Result<()>,
     ) -> Result<SkillLoss> {
-        let horizon = self.config.horizon;
+        self.config.refuse(demos)?;
         let states: Vec<f32> = demos.trajectories().iter().flat_map(|t| t.observations.iter().copied()).collect();
         self.standardiser = Standardiser::fit(demos.obs_dim, &states);
         // Every n-th episode is held out, so that early and late, short and long ones are in both parts.
@@ -297,17 +317,10 @@ impl SkillModel {
         } else {
             usize::MAX
         };
-        let ahead = OUTLOOK * horizon;
-        let useful = |(episode, t): &(usize, usize)| demos.outlook(*episode, *t, ahead) >= 0.0;
         let (held, learnt): (Vec<_>, Vec<_>) =
-            demos.window_starts(horizon).filter(|w| !self.config.skip_losses || useful(w)).partition(|(episode, _)| episode % every == every - 1);
+            self.config.windows(demos).partition(|(episode, _)| episode % every == every - 1);
         // Where only held-out episodes are long enough, nothing is held out.
         let (held, learnt) = if learnt.is_empty() { (learnt, held) } else { (held, learnt) };
-        if learnt.is_empty() {
-            let text =
-                format!("no episode has {horizon} steps, the length of a skill: there is nothing to learn skills from");
-            return Err(blocks::Error::other(text));
-        }
         let held = if held.is_empty() { &learnt } else { &held };
         let mut windows = Windows::default();
         let mut noise = vec![0.0; self.config.batch * self.config.dim];
@@ -554,6 +567,27 @@ mod tests {
         let mut rng = Rng::stream(1, "fit");
         let mut model = SkillModel::new(SkillConfig::default(), 1, 1, &mut rng);
         let error = model.fit(&demos, &mut rng, |_, _| Ok(())).unwrap_err().to_string();
-        assert!(error.contains("no episode has 10 steps"), "{error}");
+        assert!(error.contains("no episode of the demonstrations has 10 steps"), "{error}");
+    }
+
+    #[test]
+    fn windows_after_which_reward_is_lost_can_be_left_out() {
+        // Two steps per skill, so 20 steps of outlook: 30 good ones, then 30 bad ones.
+        let (good, bad) = (vec![1.0f32; 30], vec![-2.0f32; 30]);
+        let mut demos = Demonstrations::new("toy", 1, 1);
+        demos
+            .push(Trajectory {
+                observations: vec![0.0; 61],
+                actions: vec![0.0; 60],
+                rewards: [good, bad].concat(),
+                costs: vec![0.0; 60],
+                end: Ending::Truncated,
+            })
+            .unwrap();
+        let config = |skip_losses| SkillConfig { horizon: 2, skip_losses, ..Default::default() };
+        assert_eq!(config(false).windows(&demos).count(), 59);
+        // At t = 23 seven good steps meet thirteen bad ones: with g good ones, g − 2·(20 − g) ≥ 0 from g = 14 on.
+        let kept: Vec<_> = config(true).windows(&demos).collect();
+        assert_eq!(kept, (0..=16).map(|t| (0, t)).collect::<Vec<_>>());
     }
 }
