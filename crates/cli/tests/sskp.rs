@@ -278,6 +278,11 @@ fn the_plan_study_writes_figure_5_and_refuses_what_has_no_risk() {
     }
     let said = fine(&place.sskp(&["plan-study", "sskp", "--states", "3"]));
     assert!(said.contains("wrote sskp/plan-study/plan-study.svg"), "{said}");
+    // The report finds it there, and keeps it beside the rows.
+    fine(&place.sskp(&["report", "sskp", "--rows", "rows"]));
+    let study = fs::read(place.path("sskp/plan-study/plan-study.csv")).unwrap();
+    assert_eq!(fs::read(place.path("rows/toy/sskp/seed-3.plan-study.csv")).unwrap(), study);
+    assert!(place.path("report.figures/figure-5-toy.svg").exists());
     for algo in ["sskp-wo-rp", "sac"] {
         let sets = small::settings(algo, "toy");
         fine(&place.train(algo, &sets, algo, &["--quiet"]));

@@ -14,6 +14,9 @@ use crate::config::Config;
 use crate::files::{PendingFile, write_whole};
 use crate::run_dir::EPISODE_COLUMNS;
 
+/// What `sskp plan-study` leaves in a folder of its own in the run directory, and committed rows have beside them.
+const STUDY: &str = "plan-study.csv";
+
 /// A run's settings and episodes, and what else is known of it.
 #[derive(Clone, Debug)]
 pub struct Rows {
@@ -38,7 +41,8 @@ impl Rows {
     pub fn read(path: &Path) -> Result<Self> {
         if path.is_dir() {
             let config = crate::train::read_config(path)?;
-            return Self::new(path, config, read_text(&path.join("episodes.csv"))?, |name| path.join(name));
+            let inside = |name: &str| if name == STUDY { path.join("plan-study").join(name) } else { path.join(name) };
+            return Self::new(path, config, read_text(&path.join("episodes.csv"))?, inside);
         }
         let stem = stem(path).ok_or_else(|| {
             Error::other(format!(
@@ -59,7 +63,7 @@ impl Rows {
         text.truncate(text.rfind('\n').map_or(0, |end| end + 1));
         let episodes = parse(&text).map_err(|why| Error::other(format!("{}: {why}", source.display())))?;
         let (summary, manifest) = (json(&beside("summary.json")), json(&beside("manifest.json")));
-        let plan_study = fs::read_to_string(beside("plan-study.csv")).ok();
+        let plan_study = fs::read_to_string(beside(STUDY)).ok();
         Ok(Self { source: source.into(), config, episodes, text, summary, manifest, plan_study })
     }
 
@@ -97,7 +101,7 @@ impl Rows {
             }
         }
         if let Some(study) = &self.plan_study {
-            write_whole(&stem.with_extension("plan-study.csv"), study.as_bytes())?;
+            write_whole(&stem.with_extension(STUDY), study.as_bytes())?;
         }
         Ok(file)
     }

@@ -1,6 +1,9 @@
-//! Documents that name files must name files that exist.
+//! Documents that name files must name files that exist, and results are those of the committed rows.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use lab::report::Report;
+use lab::rows::{self, Rows};
 
 #[test]
 fn every_path_in_the_documents_exists() {
@@ -29,4 +32,25 @@ fn every_path_in_the_documents_exists() {
         }
     }
     assert!(seen > 30, "only {seen} paths were recognised");
+}
+
+#[test]
+fn the_results_of_the_readme_are_those_of_the_committed_rows() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folders: Vec<PathBuf> =
+        ["ant", "cheetah", "hopper", "humanoid"].iter().map(|robot| root.join("results").join(robot)).collect();
+    let found = rows::find(&folders).unwrap();
+    let all: Vec<Rows> = found.iter().map(|path| Rows::read(path).unwrap()).collect();
+    let report = Report::new(&all, None).unwrap();
+    assert_eq!(report.warnings, [] as [&str; 0], "unfinished or unequal runs");
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    for line in report.markdown().lines() {
+        assert!(readme.contains(line), "README.md lacks this line of report.md: {line}");
+    }
+    for figure in report.sections.iter().flat_map(|section| &section.figures) {
+        let path = root.join("docs/figures").join(format!("{}.svg", figure.name));
+        if let Ok(kept) = std::fs::read_to_string(&path) {
+            assert!(kept == figure.svg(), "{} is not the figure of the committed rows", path.display());
+        }
+    }
 }

@@ -45,7 +45,7 @@ fn the_page_stands_alone_and_the_numbers_and_figures_lie_beside_it() {
     all[0].source = "<script>alert(1)</script>.csv".into();
     let report = Report::new(&all, Some(3)).unwrap();
     let page = folder.path().join("report.html");
-    assert_eq!(report.write(&page).unwrap().len(), 3);
+    assert_eq!(report.write(&page).unwrap().len(), 4);
     let html = std::fs::read_to_string(&page).unwrap();
     assert!(html.len() < 3_000_000, "{} bytes", html.len());
     for outside in ["<script", "<link", "<img", "src=", "@import", "url("] {
@@ -59,6 +59,14 @@ fn the_page_stands_alone_and_the_numbers_and_figures_lie_beside_it() {
     for needed in ["paper 23.54", "paper 0.38", "SSkP-w/o-RP", "figure-3-ant", "[sskp.planner]", "3.17.0"] {
         assert!(html.contains(needed), "{needed}");
     }
+    let tables = std::fs::read_to_string(folder.path().join("report.md")).unwrap();
+    let lines: Vec<&str> = tables.lines().collect();
+    assert_eq!((lines[0], lines.len()), ("| PtR/#V × 1000 | Ant | Cheetah | Hopper | Humanoid |", 17), "{tables}");
+    let ant = report.group("sskp", "ant").unwrap().ptr_per_violation_x1000.as_ref().unwrap();
+    let (digits, std) = (if ant.mean >= 10.0 { 1 } else { 2 }, ant.std.unwrap());
+    let cell = format!("| SSkP | {:.digits$} ± {std:.digits$} (paper 23.54) |", ant.mean);
+    assert!(lines[2].starts_with(&cell), "{} and not {cell}", lines[2]);
+    assert!(lines[6].ends_with(" | – |") && lines[6].starts_with("| SSkP-NP | "), "{}", lines[6]);
     let json: serde_json::Value =
         serde_json::from_slice(&std::fs::read(folder.path().join("report.json")).unwrap()).unwrap();
     assert_eq!(json["groups"].as_array().unwrap().len(), 20);

@@ -3,6 +3,7 @@
 
 pub mod curves;
 pub mod figure;
+mod markdown;
 mod page;
 
 use std::collections::BTreeMap;
@@ -204,17 +205,23 @@ impl Report {
         page::html(self)
     }
 
-    /// Writes the page, `.json` beside it and the figures in a folder beside it; gives their paths.
+    /// The tables as Markdown.
+    pub fn markdown(&self) -> String {
+        markdown::markdown(self)
+    }
+
+    /// Writes the page, `.json` and `.md` (the tables) beside it and the figures in a folder beside it; gives their paths.
     pub fn write(&self, page: &Path) -> Result<Vec<PathBuf>> {
-        let json = page.with_extension("json");
+        let (json, tables) = (page.with_extension("json"), page.with_extension("md"));
         let folder = page.with_extension("figures");
         write_whole(page, self.html().as_bytes())?;
         write_whole(&json, (serde_json::to_string_pretty(self).expect("plain data") + "\n").as_bytes())?;
+        write_whole(&tables, self.markdown().as_bytes())?;
         fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, e))?;
         for figure in self.sections.iter().flat_map(|s| &s.figures) {
             write_whole(&folder.join(format!("{}.svg", figure.name)), figure.svg().as_bytes())?;
         }
-        Ok(vec![page.into(), json, folder])
+        Ok(vec![page.into(), json, tables, folder])
     }
 }
 

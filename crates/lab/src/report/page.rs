@@ -72,7 +72,7 @@ fn number(x: f64) -> String {
 }
 
 /// A number with the digits that another one needs.
-fn like(x: f64, other: f64) -> String {
+pub(super) fn like(x: f64, other: f64) -> String {
     let digits = match other.abs() {
         a if a >= 100.0 => 0,
         a if a >= 10.0 => 1,

@@ -1,0 +1,54 @@
+//! The report's tables as Markdown, for a README.
+
+use std::fmt::Write as _;
+
+use super::figure::title;
+use super::page::like;
+use super::{Group, Report, capital, paper};
+use crate::stats::Together;
+
+pub fn markdown(report: &Report) -> String {
+    let most = report.groups.iter().map(|g| g.runs.len()).max().unwrap_or(0);
+    let mut out = String::new();
+    table(&mut out, report, "PtR/#V × 1000", |method, robot| {
+        let theirs = paper(method, robot).map_or(String::new(), |p| format!(" (paper {p:.2})"));
+        let ours = report.group(method, robot).map_or("–".into(), |group| ratio(group, most));
+        format!("{ours}{theirs}")
+    });
+    out.push('\n');
+    table(&mut out, report, "PtR, #V", |method, robot| {
+        let parts = |g: &Group| format!("{}, {}", spread(&g.ptr), spread(&g.violations));
+        report.group(method, robot).map_or("–".into(), parts)
+    });
+    out
+}
+
+fn table(out: &mut String, report: &Report, name: &str, cell: impl Fn(&str, &str) -> String) {
+    let robots = report.robots();
+    let heads: Vec<String> = robots.iter().map(|robot| capital(robot)).collect();
+    let _ = writeln!(out, "| {name} | {} |", heads.join(" | "));
+    let _ = writeln!(out, "|---|{}", "---|".repeat(robots.len()));
+    for method in report.methods() {
+        let cells: Vec<String> = robots.iter().map(|robot| cell(method, robot)).collect();
+        let _ = writeln!(out, "| {} | {} |", title(method), cells.join(" | "));
+    }
+}
+
+/// The ratio, with what a reader must know of it: other numbers of runs than most, and runs that have none.
+fn ratio(group: &Group, most: usize) -> String {
+    let mut text = group.ptr_per_violation_x1000.as_ref().map_or("undefined".into(), spread);
+    let runs = group.runs.len();
+    if runs < most {
+        let _ = write!(text, ", {runs} {}", if runs == 1 { "run" } else { "runs" });
+    }
+    if group.without_violation > 0 {
+        let _ = write!(text, ", {} without violation", group.without_violation);
+    }
+    text
+}
+
+/// Mean ± standard deviation.
+fn spread(value: &Together) -> String {
+    let number = |x: f64| like(x, value.mean);
+    value.std.map_or(number(value.mean), |std| format!("{} ± {}", number(value.mean), number(std)))
+}
