@@ -3,6 +3,7 @@
 //! A new subject is a variant of [`Subject`], a file in `bench/`, and an arm in [`run`].
 
 mod envs;
+mod methods;
 mod peers;
 mod plan;
 mod record;
@@ -19,7 +20,8 @@ use clap::Subcommand;
 pub enum Subject {
     /// Control steps per second of the four robots, against Gymnasium
     Envs(envs::Options),
-    /// Environment steps per second of SAC with one update per step, against stable-baselines3 and sbx
+    /// Environment steps per second of SAC with one update per step, against stable-baselines3 and sbx; then milliseconds of one
+    /// update of every learner, against PyTorch
     Update(update::Options),
     /// Microseconds of one decision of the risk planner, against the same computation in PyTorch
     Plan(plan::Options),

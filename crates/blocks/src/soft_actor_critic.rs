@@ -266,6 +266,11 @@ impl SoftActorCritic {
     pub fn actor(&self) -> &Mlp {
         &self.actor.net
     }
+    /// Numbers that learn.
+    pub fn parameters(&self) -> usize {
+        let critics: usize = self.critics.iter().map(|critic| critic.grad.len()).sum();
+        self.actor.grad.len() + critics + usize::from(self.config.auto_alpha)
+    }
     /// Updates done.
     pub fn updates(&self) -> u64 {
         self.updates

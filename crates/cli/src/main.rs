@@ -4,6 +4,7 @@
 //! `verbs!`.
 
 mod bench_envs;
+mod bench_methods;
 mod bench_plan;
 mod bench_update;
 mod collect;
@@ -83,6 +84,8 @@ verbs! {
     BenchEnvs(bench_envs),
     #[command(hide = true)]
     BenchUpdate(bench_update),
+    #[command(hide = true)]
+    BenchMethods(bench_methods),
     #[command(hide = true)]
     BenchPlan(bench_plan),
 }

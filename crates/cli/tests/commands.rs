@@ -114,4 +114,12 @@ fn the_benchmark_prints_one_line_of_json() {
     for part in ["{\"env\":\"toy\",\"obs\":5,\"dim\":10,\"width\":16,", "\"us_per_plan\":", "\"share_of_peak\":"] {
         assert!(out.contains(part), "{out}");
     }
+    let out = Folder::new().sskp("bench-methods --env toy --list --json").ok().out;
+    assert_eq!(out.lines().count(), methods::bench::ROWS.len());
+    let out = Folder::new().sskp("bench-methods --env toy --row sskp-risk --seconds 0.01 --json").ok().out;
+    assert_eq!(out.lines().count(), 1);
+    // 15·256 + 256·256 + 256 weights and 513 biases.
+    for part in ["\"batch\":256,\"parameters\":70145,", "\"ms_per_update\":", "\"share_of_peak\":"] {
+        assert!(out.contains(part), "{out}");
+    }
 }

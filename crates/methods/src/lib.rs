@@ -2,6 +2,7 @@
 //!
 //! To add a method: one file (or folder) like [`sac`], its `pub mod` line and one line of [`METHODS`].
 
+pub mod bench;
 pub mod cpq;
 #[cfg(test)]
 mod differences;

@@ -183,9 +183,9 @@ pub struct RecoveryRl {
     config: RecoveryRlConfig,
     task: SoftActorCritic,
     /// What the task policy learns from.
-    replay: Replay,
+    pub(crate) replay: Replay,
     /// What the risk critic learns from: violating transitions and all others, with the actions played.
-    memory: [Replay; 2],
+    pub(crate) memory: [Replay; 2],
     guard: Guard,
     act_rng: Rng,
     learn_rng: Rng,
@@ -480,21 +480,33 @@ impl RecoveryRl {
         let noted = self.due(steps.next_multiple_of(self.config.log_every));
         while self.updates < self.due(steps) {
             self.updates += 1;
-            let note = self.updates == noted;
-            if note {
-                self.metrics.0.clear();
-            }
-            self.replay.sample(self.config.batch, &mut self.learn_rng, &mut self.batch);
-            let metrics = note.then_some(&mut self.metrics);
-            self.task.update(&self.batch, ViolationValue::Terminal, &mut self.learn_rng, metrics)?;
-            let losses = self.update_guard()?;
-            if note {
-                self.metrics.push("Loss/Loss_risk_critic", losses.risk);
-                self.metrics.push("Value/risk_critic", losses.value);
-                self.metrics.push("Loss/Loss_recovery", losses.recovery);
-            }
+            self.update(self.updates == noted)?;
         }
         Ok(())
+    }
+
+    /// One update of task policy, risk critic and recovery policy; `note` keeps its metrics.
+    pub(crate) fn update(&mut self, note: bool) -> Result<()> {
+        if note {
+            self.metrics.0.clear();
+        }
+        self.replay.sample(self.config.batch, &mut self.learn_rng, &mut self.batch);
+        let metrics = note.then_some(&mut self.metrics);
+        self.task.update(&self.batch, ViolationValue::Terminal, &mut self.learn_rng, metrics)?;
+        let losses = self.update_guard()?;
+        if note {
+            self.metrics.push("Loss/Loss_risk_critic", losses.risk);
+            self.metrics.push("Value/risk_critic", losses.value);
+            self.metrics.push("Loss/Loss_recovery", losses.recovery);
+        }
+        Ok(())
+    }
+
+    /// Numbers that learn.
+    pub(crate) fn parameters(&self) -> usize {
+        let Guard { critics, recovery, log_std, .. } = &self.guard;
+        let critics: usize = critics.nets().iter().map(|net| net.params.len()).sum();
+        self.task.parameters() + critics + recovery.net.params.len() + log_std.len()
     }
 
     fn record(&mut self, run: &mut Run) -> Result<()> {

@@ -88,8 +88,8 @@ impl SacConfig {
 /// The learner.
 pub struct Sac {
     config: SacConfig,
-    learner: SoftActorCritic,
-    replay: Replay,
+    pub(crate) learner: SoftActorCritic,
+    pub(crate) replay: Replay,
     act_rng: Rng,
     learn_rng: Rng,
     reward_range: [f64; 2],
@@ -141,6 +141,13 @@ impl Sac {
         ViolationValue::Fixed((-cost / (1.0 - gamma)) as f32)
     }
 
+    /// One update on a minibatch of the replay.
+    pub(crate) fn update(&mut self, metrics: Option<&mut Metrics>) -> Result<()> {
+        self.replay.sample(self.config.batch, &mut self.learn_rng, &mut self.batch);
+        let value = self.violation_value();
+        self.learner.update(&self.batch, value, &mut self.learn_rng, metrics)
+    }
+
     fn choose(&mut self, random: bool) {
         if random {
             self.act_rng.fill_action(&mut self.action);
@@ -174,9 +181,7 @@ impl Method for Sac {
                 let due = (steps.saturating_sub(self.config.random_steps) as f64 * self.config.updates_per_step) as u64;
                 while self.learner.updates() < due {
                     let last = log && self.learner.updates() + 1 == due;
-                    self.replay.sample(self.config.batch, &mut self.learn_rng, &mut self.batch);
-                    let value = self.violation_value();
-                    self.learner.update(&self.batch, value, &mut self.learn_rng, last.then_some(&mut metrics))?;
+                    self.update(last.then_some(&mut metrics))?;
                 }
                 run.add_time("learning", learning);
                 // The first row names the columns, so there is none before there is anything to say.

@@ -7,6 +7,11 @@ use anyhow::{Context as _, Result, ensure};
 
 /// Runs one measurement and returns the line of JSON that it printed last.
 pub fn measure(command: &mut Command) -> Result<String> {
+    Ok(measure_all(command)?.pop().expect("one at least"))
+}
+
+/// Runs one measurement and returns the lines of JSON that it printed, one at least.
+pub fn measure_all(command: &mut Command) -> Result<Vec<String>> {
     let program = Path::new(command.get_program()).to_path_buf();
     let output = command
         .stderr(Stdio::piped())
@@ -19,8 +24,9 @@ pub fn measure(command: &mut Command) -> Result<String> {
         program.display(),
         String::from_utf8_lossy(&output.stderr).trim_end()
     );
-    let line = text.lines().rev().find(|line| line.starts_with('{'));
-    line.map(str::to_owned).with_context(|| format!("{} printed no result", program.display()))
+    let lines: Vec<String> = text.lines().filter(|line| line.starts_with('{')).map(str::to_owned).collect();
+    ensure!(!lines.is_empty(), "{} printed no result", program.display());
+    Ok(lines)
 }
 
 #[cfg(test)]
@@ -32,6 +38,8 @@ mod tests {
         let error = measure(Command::new("sh").args(["-c", "echo odd >&2; exit 1"])).unwrap_err().to_string();
         assert!(error.contains("odd"), "{error}");
         assert!(measure(Command::new("sh").args(["-c", "echo nothing"])).is_err());
-        assert_eq!(measure(Command::new("sh").args(["-c", "echo note; echo '{}'"])).unwrap(), "{}");
+        let mut two = Command::new("sh");
+        two.args(["-c", "echo '{1}'; echo note; echo '{2}'"]);
+        assert_eq!((measure(&mut two).unwrap(), measure_all(&mut two).unwrap().len()), ("{2}".into(), 2));
     }
 }

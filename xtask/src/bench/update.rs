@@ -1,4 +1,5 @@
-//! `cargo xtask bench update`: how fast SAC learns, against stable-baselines3 (PyTorch) and sbx (JAX).
+//! `cargo xtask bench update`: how fast SAC learns, against stable-baselines3 (PyTorch) and sbx (JAX); then what one update
+//! of every learner takes, which is [`super::methods`].
 //!
 //! Everybody has the same task (Hopper, one environment step and one update per step), the same sizes (minibatches of 256,
 //! two hidden layers of 256) and the same number of threads. The sides take turns within each repeat, ratios are taken
@@ -10,6 +11,7 @@ use std::process::Command;
 use anyhow::Result;
 use clap::Args;
 
+use super::methods;
 use super::peers::measure;
 use super::record;
 use super::table::{markdown, verdict};
@@ -32,9 +34,27 @@ pub struct Options {
     /// How often to measure everything
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     repeats: u32,
-    /// How long each measurement takes, start and warm-up not counted
+    /// How long each measurement of environment steps takes, start and warm-up not counted
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=3600))]
     seconds: u16,
+    /// How long each measurement of a learner's update takes
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=3600))]
+    row_seconds: u16,
+    /// Robot whose sizes the learners' updates have; environment steps are always Hopper's
+    #[arg(long, default_value = "hopper")]
+    env: String,
+    /// Measure one part only
+    #[arg(long)]
+    only: Option<Part>,
+}
+
+/// The two tables.
+#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
+enum Part {
+    /// Environment steps per second of SAC
+    Steps,
+    /// One update of every learner
+    Methods,
 }
 
 /// Who learns.
@@ -86,11 +106,26 @@ struct Arithmetic {
 }
 
 pub fn run(root: &Path, options: &Options) -> Result<()> {
-    let script = root.join("benches/update_python.py");
     let (environment, python) = environment(root)?;
     let sskp = build::sskp(root)?;
+    // Before anything is written that would make the tree another.
+    let (time, commit) = (record::now(), record::commit(root));
+    let programs = methods::Programs { sskp: &sskp, python: &python, environment: &environment };
+    let updates = methods::updates(&programs, &options.env)?;
+    if options.only != Some(Part::Methods) {
+        steps(root, options, &programs, &time, &commit)?;
+    }
+    if options.only != Some(Part::Steps) {
+        let (env, repeats, seconds) = (&options.env, options.repeats, options.row_seconds);
+        let plan = methods::Plan { env, repeats, seconds, time: &time, commit: &commit };
+        methods::run(root, &programs, &updates, &plan)?;
+    }
+    Ok(())
+}
 
-    let time = record::now();
+/// Environment steps per second of SAC.
+fn steps(root: &Path, options: &Options, programs: &methods::Programs, time: &str, commit: &str) -> Result<()> {
+    let script = root.join("benches/update_python.py");
     let mut threads = vec![1];
     if record::cores() >= 2 {
         threads.push(2);
@@ -106,14 +141,14 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
             for side in sides {
                 let mut command = match side {
                     Side::Ours => {
-                        let mut command = Command::new(&sskp);
+                        let mut command = Command::new(programs.sskp);
                         command.args(["bench-update", "--json"]);
                         command
                     }
                     Side::Sb3 | Side::Sbx => {
-                        let mut command = Command::new(&python);
+                        let mut command = Command::new(programs.python);
                         // Not in the repository: MuJoCo may write a log file where it runs.
-                        command.current_dir(&environment).arg(&script).args(["--library", side.name()]);
+                        command.current_dir(programs.environment).arg(&script).args(["--library", side.name()]);
                         command
                     }
                 };
@@ -134,12 +169,11 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
     println!("\n{}", table(&summaries));
     println!("{}", verdict(summaries.iter().flat_map(Summary::aims)));
 
-    let commit = record::commit(root);
-    let folder = record::folder(root, &time)?;
+    let folder = record::folder(root, time)?;
     let file = folder.join("update.csv");
-    let lines: Vec<String> = rows.iter().map(|row| csv(row, &time, &commit)).collect();
+    let lines: Vec<String> = rows.iter().map(|row| csv(row, time, commit)).collect();
     record::append(&file, HEADER, &lines)?;
-    record::explain(&folder, "update", &section(&summaries, options, &time, &commit, &versions))?;
+    record::explain(&folder, "update", &section(&summaries, options, time, commit, &versions))?;
     println!("raw rows: {}", file.strip_prefix(root).unwrap_or(&file).display());
     Ok(())
 }

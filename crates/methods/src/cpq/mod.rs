@@ -479,7 +479,7 @@ impl Learner {
 /// CPQ.
 pub struct Cpq {
     learner: Learner,
-    demos: Replay,
+    pub(crate) demos: Replay,
     online: Replay,
     act_rng: Rng,
     learn_rng: Rng,
@@ -533,10 +533,17 @@ impl Cpq {
     }
 
     /// One update on a minibatch drawn uniformly from demonstrations and online transitions together.
-    fn update(&mut self) -> Result<Losses> {
+    pub(crate) fn update(&mut self) -> Result<Losses> {
         let n = self.learner.config.batch;
         Replay::sample_two([&self.demos, &self.online], None, n, &mut self.learn_rng, &mut self.batch);
         self.learner.update(&self.batch, &mut self.learn_rng)
+    }
+
+    /// Numbers that learn by gradient; α has a rule of its own.
+    pub(crate) fn parameters(&self) -> usize {
+        let Learner { actor, rewards, costs, vae, .. } = &self.learner;
+        let critics: usize = [rewards.nets(), costs.nets()].iter().flatten().map(|net| net.params.len()).sum();
+        actor.net.params.len() + critics + vae.parameters()
     }
 
     /// Online updates that should have been done after this many steps.

@@ -89,6 +89,11 @@ impl Vae {
         }
     }
 
+    /// Numbers that learn.
+    pub fn parameters(&self) -> usize {
+        self.encoder.net.params.len() + self.decoder.net.params.len()
+    }
+
     fn latent(&self) -> usize {
         2 * self.action
     }

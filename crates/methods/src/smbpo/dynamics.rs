@@ -41,6 +41,10 @@ impl Dynamics {
         })
     }
 
+    /// Numbers that learn.
+    pub fn parameters(&self) -> usize {
+        self.ensemble.params.len()
+    }
     /// Updates done.
     pub fn updates(&self) -> u64 {
         self.ensemble.updates()

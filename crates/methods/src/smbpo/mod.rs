@@ -174,9 +174,9 @@ const LOOK_EVERY: u64 = 20;
 pub struct Smbpo {
     config: SmbpoConfig,
     dynamics: Dynamics,
-    learner: SoftActorCritic,
-    real: Replay,
-    imagined: Replay,
+    pub(crate) learner: SoftActorCritic,
+    pub(crate) real: Replay,
+    pub(crate) imagined: Replay,
     act_rng: Rng,
     model_rng: Rng,
     imagine_rng: Rng,
@@ -362,7 +362,8 @@ impl Smbpo {
         Ok(())
     }
 
-    fn update_policy(&mut self, metrics: Option<&mut Metrics>) -> Result<()> {
+    /// One update of the policy on a minibatch of real and imagined transitions.
+    pub(crate) fn update_policy(&mut self, metrics: Option<&mut Metrics>) -> Result<()> {
         let n = self.config.batch;
         let real = (self.config.real_fraction * n as f64) as usize;
         Replay::sample_two([&self.real, &self.imagined], Some(real), n, &mut self.learn_rng, &mut self.batch);

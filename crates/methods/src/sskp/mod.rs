@@ -193,10 +193,10 @@ pub struct Sskp {
     skills: SkillModel,
     risk: RiskPredictor,
     planner: Planner,
-    policy: SoftActorCritic,
+    pub(crate) policy: SoftActorCritic,
     positive: Pairs,
     unlabelled: Pairs,
-    replay: Replay,
+    pub(crate) replay: Replay,
     plan_rng: Rng,
     learn_rng: Rng,
     /// Skills executed since the beginning.
@@ -541,16 +541,22 @@ impl Sskp {
     fn update_policy(&mut self, metrics: &mut Metrics) -> Result<()> {
         let p = &self.config.policy;
         let due = (self.executed.saturating_sub(p.warm_up as u64) as f64 * p.updates_per_skill) as u64;
+        while self.policy.updates() < due {
+            let last = self.policy.updates() + 1 == due;
+            self.update_policy_once(last.then_some(&mut *metrics))?;
+        }
+        Ok(())
+    }
+
+    /// One update of the policy on a minibatch of skills.
+    pub(crate) fn update_policy_once(&mut self, metrics: Option<&mut Metrics>) -> Result<()> {
+        let p = &self.config.policy;
         let violation = match p.violation_cost > 0.0 {
             true => ViolationValue::Fixed((-p.violation_cost / (1.0 - p.gamma)) as f32),
             false => ViolationValue::Terminal,
         };
-        while self.policy.updates() < due {
-            let last = self.policy.updates() + 1 == due;
-            self.replay.sample(p.batch, &mut self.learn_rng, &mut self.batch);
-            self.policy.update(&self.batch, violation, &mut self.learn_rng, last.then_some(&mut *metrics))?;
-        }
-        Ok(())
+        self.replay.sample(p.batch, &mut self.learn_rng, &mut self.batch);
+        self.policy.update(&self.batch, violation, &mut self.learn_rng, metrics)
     }
 }
 

@@ -211,6 +211,11 @@ impl SkillModel {
     pub fn action_dim(&self) -> usize {
         self.action
     }
+    /// Numbers that learn.
+    pub(crate) fn parameters(&mut self) -> usize {
+        let decoder: usize = self.decoder.parts().iter().map(|(_, params, _)| params.len()).sum();
+        self.encoder.grad.len() + self.encoder_head.grad.len() + decoder + self.prior.grad.len()
+    }
     /// The prior's network on standardised states: the start and the anchor of the skill policy (section 4.2.2).
     pub fn prior_net(&self) -> &Mlp {
         &self.prior.part
@@ -325,10 +330,7 @@ impl SkillModel {
         let mut windows = Windows::default();
         let mut noise = vec![0.0; self.config.batch * self.config.dim];
         for step in 0..self.config.steps {
-            self.draw(demos, &learnt, self.config.batch, rng, &mut windows);
-            rng.fill_normal(&mut noise);
-            let loss = self.gradient(&windows, &noise);
-            self.step();
+            let loss = self.update(demos, &learnt, rng, &mut windows, &mut noise);
             seen(step + 1, loss)?;
         }
         // Held-out figures: a fixed number of windows, skills sampled as in training.
@@ -347,6 +349,22 @@ impl SkillModel {
         }
         self.decoder.parts().into_iter().for_each(|(_, _, grad)| grad.fill(0.0));
         Ok(total)
+    }
+
+    /// One step on a minibatch of windows that begin at `starts`; `windows` and `noise[batch, dim]` are buffers.
+    pub(crate) fn update(
+        &mut self,
+        demos: &Demonstrations,
+        starts: &[(usize, usize)],
+        rng: &mut Rng,
+        windows: &mut Windows,
+        noise: &mut [f32],
+    ) -> SkillLoss {
+        self.draw(demos, starts, self.config.batch, rng, windows);
+        rng.fill_normal(noise);
+        let loss = self.gradient(windows, noise);
+        self.step();
+        loss
     }
 
     /// Draws windows uniformly among `starts`.
