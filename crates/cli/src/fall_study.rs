@@ -47,10 +47,8 @@ impl Args {
         let refused = |error: &blocks::Error| eprintln!("warning: {error}; trying the one before it");
         let mut trained = lab::train::load_policy(&self.run, refused).or_usage()?;
         let Self { falls, tries, back, episodes, seed, .. } = self;
-        let study = fall_study(
-            &mut trained,
-            Plan { falls: falls as usize, tries, back: back as usize, episodes, seed },
-        )?;
+        let study =
+            fall_study(&mut trained, Plan { falls: falls as usize, tries, back: back as usize, episodes, seed })?;
         let mut table = Table::new(&["steps back", "falls", "fell again", "median", "risk: fell", "stood"]);
         table = table.right(&[0, 1, 2, 3, 4, 5]);
         for at in study.by_distance() {
