@@ -29,7 +29,11 @@ pub fn by_violations(method: &str, runs: &[&[EpisodeRow]]) -> Curve {
     };
     let last = longest.saturating_sub(1);
     let mut grid: Vec<u64> = (0..longest).step_by(every as usize).collect();
-    grid.extend(Some(last).filter(|l| longest > 0 && !l.is_multiple_of(every)));
+    // Dense at the beginning as well, where an axis of orders of magnitude has its room.
+    grid.extend(std::iter::successors(Some(1u64), |v| Some(v + v.div_ceil(20))).take_while(|v| *v < longest));
+    grid.extend(Some(last).filter(|_| longest > 0));
+    grid.sort_unstable();
+    grid.dedup();
     Curve { method: method.into(), runs: runs.len(), points: grid.into_iter().filter_map(at).collect() }
 }
 

@@ -15,8 +15,20 @@ pub struct Figure {
     pub x_label: String,
     /// Beside the axis.
     pub y_label: String,
+    /// Which axis counts by orders of magnitude, if one does.
+    pub log: Option<Axis>,
     /// What it shows.
     pub shows: Shows,
+}
+
+/// An axis that is drawn as log(1 + v): it has a zero, and a method with few violations is seen beside one with thousands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Axis {
+    /// Along.
+    X,
+    /// Up.
+    Y,
 }
 
 /// What a figure shows.
@@ -128,6 +140,12 @@ pub fn ticks(low: f64, high: f64, count: usize) -> Vec<f64> {
     (first..=last).map(|i| i as f64 * step).collect()
 }
 
+/// 0, 1, 10, … for an axis of orders of magnitude.
+fn decades(high: f64) -> Vec<f64> {
+    let powers = (0..).map(|i| 10f64.powi(i)).take_while(|power| *power <= high);
+    std::iter::once(0.0).chain(powers).collect()
+}
+
 /// A number for an axis: 250k, 1M, 0.05.
 pub fn short(x: f64) -> String {
     let (value, unit) = match x.abs() {
@@ -178,9 +196,17 @@ impl Figure {
         let low = if low > 0.0 && low < 0.5 * high { 0.0 } else { low };
         let high = if high < 0.0 && high > 0.5 * low { 0.0 } else { high };
         let (y0, y1) = span(low, high);
-        let x = |v: f64| LEFT + (v - x0) / (x1 - x0) * (WIDTH - LEFT - RIGHT);
-        let y = |v: f64| bottom - (v - y0) / (y1 - y0) * (bottom - top);
-        for tick in ticks(y0, y1, 5) {
+        let scale = |axis: Axis, v: f64| if self.log == Some(axis) { v.max(0.0).ln_1p() } else { v };
+        let place = |axis: Axis, v: f64, from: f64, to: f64| {
+            (scale(axis, v) - scale(axis, from)) / (scale(axis, to) - scale(axis, from))
+        };
+        let x = |v: f64| LEFT + place(Axis::X, v, x0, x1) * (WIDTH - LEFT - RIGHT);
+        let y = |v: f64| bottom - place(Axis::Y, v, y0, y1) * (bottom - top);
+        let ticks = |axis: Axis, low, high| match self.log == Some(axis) {
+            true => decades(high),
+            false => ticks(low, high, 5),
+        };
+        for tick in ticks(Axis::Y, y0, y1) {
             let at = y(tick);
             let _ = write!(out, "<path class=\"grid\" d=\"M{LEFT} {at:.1}H{:.0}\"/>", WIDTH - RIGHT);
             let _ = writeln!(
@@ -191,7 +217,7 @@ impl Figure {
                 short(tick)
             );
         }
-        for tick in ticks(x0, x1, 5) {
+        for tick in ticks(Axis::X, x0, x1) {
             let at = x(tick);
             let _ = write!(out, "<path class=\"axis\" d=\"M{at:.1} {bottom:.1}v4\"/>");
             let _ = writeln!(
@@ -350,11 +376,15 @@ mod tests {
             title: text("A <b>"),
             x_label: text("x"),
             y_label: text("y"),
+            log: None,
             shows: Shows::Curves(curves),
         };
         let svg = figure.svg();
         // The legend is one row: the axes are 62 … 382 wide and 46 … 246 high.
         assert!(svg.contains("d=\"M62.0 246.0L382.0 46.0\""), "{svg}");
         assert!(svg.contains("A &lt;b&gt;") && !svg.contains("<b>"));
+        // By orders of magnitude: 1 of 0 … 10 stands at ln 2/ln 11 = 0.289 of 320.
+        let svg = Figure { log: Some(Axis::X), ..figure }.svg();
+        assert!(svg.contains("d=\"M62.0 246.0L382.0 46.0\"") && svg.contains("d=\"M154.5 246.0v4\""), "{svg}");
     }
 }

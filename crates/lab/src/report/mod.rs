@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::files::write_whole;
 use crate::rows::Rows;
 use crate::stats::{RunStats, Together, improvement, improvement_interval, return_at};
-use figure::{Bar, Curve, Figure, Shows};
+use figure::{Axis, Bar, Curve, Figure, Shows};
 
 /// Table 1 of the paper: PtR/#V × 1000, means of three runs, without intervals.
 const PAPER: [(&str, [(&str, f64); 4]); 4] = [
@@ -369,17 +369,32 @@ fn relative(groups: &[Group]) -> Vec<Relative> {
     methods.into_iter().filter_map(of).collect()
 }
 
+const VIOLATIONS: &str = "cumulative violations";
+
+/// Whether curves end more than an order of magnitude apart in a column of their points.
+fn far_apart(curves: &[Curve], column: usize) -> bool {
+    let ends = || curves.iter().filter_map(|c| c.points.last()).map(|point| point[column]);
+    ends().fold(f64::NEG_INFINITY, f64::max) > 10.0 * ends().fold(f64::INFINITY, f64::min)
+}
+
 fn sections(cells: &[Cell]) -> Vec<Section> {
     let mut robots: Vec<&str> = cells.iter().map(|c| c.robot).collect();
     robots.dedup();
     let labels = |x: &str, y: &str| (x.to_string(), y.to_string());
     let make = |id: &str, labels: (String, String), curve: &dyn Fn(&Cell) -> Option<Curve>| -> Vec<Figure> {
-        let figures = robots.iter().map(|robot| Figure {
-            name: format!("{id}-{robot}"),
-            title: capital(robot),
-            x_label: labels.0.clone(),
-            y_label: labels.1.clone(),
-            shows: Shows::Curves(cells.iter().filter(|c| c.robot == *robot).filter_map(curve).collect()),
+        let figures = robots.iter().map(|robot| {
+            let curves: Vec<Curve> = cells.iter().filter(|c| c.robot == *robot).filter_map(curve).collect();
+            Figure {
+                name: format!("{id}-{robot}"),
+                title: capital(robot),
+                x_label: labels.0.clone(),
+                y_label: labels.1.clone(),
+                log: [(Axis::X, &labels.0, 0), (Axis::Y, &labels.1, 1)]
+                    .into_iter()
+                    .find(|(_, label, column)| *label == VIOLATIONS && far_apart(&curves, *column))
+                    .map(|(axis, ..)| axis),
+                shows: Shows::Curves(curves),
+            }
         });
         figures.filter(|figure| !figure.is_empty()).collect()
     };
@@ -387,6 +402,7 @@ fn sections(cells: &[Cell]) -> Vec<Section> {
     let of_violations = |cell: &Cell| Some(curves::by_violations(cell.method, &cell.episodes()));
     let episode_return = "mean return of 20 episodes";
     let band = "Lines are means over seeds, bands reach from the lowest to the highest seed.";
+    let orders = "Violations are drawn by orders of magnitude where methods end more than one apart.";
     let ablated: Vec<&str> = robots
         .iter()
         .copied()
@@ -397,16 +413,14 @@ fn sections(cells: &[Cell]) -> Vec<Section> {
         section(
             "Reward against violations (Figure 3)",
             format!(
-                "Return of the training episodes against the violations spent so far; a curve ends where fewer than half of the seeds go on. {band}"
+                "Return of the training episodes against the violations spent so far; a curve ends where fewer than half of the seeds go on. {orders} {band}"
             ),
-            make("figure-3", labels("cumulative violations", episode_return), &|c| {
-                of_violations(c).filter(|_| rival(c))
-            }),
+            make("figure-3", labels(VIOLATIONS, episode_return), &|c| of_violations(c).filter(|_| rival(c))),
         ),
         section(
             "Ablation (Figure 4)",
-            format!("SSkP, the same with naive planning (NP), and without risk planning (w/o-RP). {band}"),
-            make("figure-4", labels("cumulative violations", episode_return), &|c| {
+            format!("SSkP, the same with naive planning (NP), and without risk planning (w/o-RP). {orders} {band}"),
+            make("figure-4", labels(VIOLATIONS, episode_return), &|c| {
                 of_violations(c).filter(|_| ABLATION.contains(&c.method) && ablated.contains(&c.robot))
             }),
         ),
@@ -426,8 +440,8 @@ fn sections(cells: &[Cell]) -> Vec<Section> {
         ),
         section(
             "Violations during training",
-            format!("Violations against environment steps. {band}"),
-            make("violations", labels("environment steps", "cumulative violations"), &|c| {
+            format!("Violations against environment steps. {orders} {band}"),
+            make("violations", labels("environment steps", VIOLATIONS), &|c| {
                 Some(curves::by_steps(c.method, &c.episodes(), curves::violations))
             }),
         ),
@@ -475,6 +489,7 @@ fn time_split(cells: &[Cell], robot: &str) -> Option<Figure> {
         title: capital(robot),
         x_label: text("share of time"),
         y_label: text("method"),
+        log: None,
         shows: Shows::Shares(bars),
     })
 }
