@@ -27,6 +27,8 @@ fn the_papers_grid_gives_every_figure_and_table() {
     assert!((group.violations.mean - mean(&|s| s.violations as f64)).abs() < 1e-12);
     let ratio = group.ptr_per_violation_x1000.as_ref().unwrap().mean;
     assert!((ratio - mean(&|s| 1000.0 * s.ptr / s.violations as f64)).abs() < 1e-9);
+    let of_means = 1000.0 * mean(&|s| s.ptr) / mean(&|s| s.violations as f64);
+    assert!((group.ratio_of_means_x1000.unwrap() - of_means).abs() < 1e-9);
     assert_eq!(group.paper, Some(6.21));
     let least =
         all.iter().filter(|r| r.config.run.env == "hopper").map(|r| r.episodes.last().unwrap().cumulative_violations);

@@ -16,8 +16,11 @@ pub fn markdown(report: &Report) -> String {
         format!("{ours}{theirs}")
     });
     out.push('\n');
-    table(&mut out, report, "PtR, #V", |method, robot| {
-        let parts = |g: &Group| format!("{}, {}", spread(&g.ptr), spread(&g.violations));
+    table(&mut out, report, "PtR, #V → 1000 × ratio of the means", |method, robot| {
+        let parts = |g: &Group| {
+            let ratio = g.ratio_of_means_x1000.map_or(String::new(), |ratio| format!(" → {}", like(ratio, ratio)));
+            format!("{}, {}{ratio}", spread(&g.ptr), spread(&g.violations))
+        };
         report.group(method, robot).map_or("–".into(), parts)
     });
     out

@@ -67,6 +67,9 @@ pub struct Group {
     pub violations: Together,
     /// PtR/#V × 1000, of the runs that had a violation.
     pub ptr_per_violation_x1000: Option<Together>,
+    /// 1000 × mean PtR / mean #V. It is there also where a run without violations has no ratio, and one run with a single violation does not
+    /// decide it.
+    pub ratio_of_means_x1000: Option<f64>,
     /// Runs without a violation, which have no ratio.
     pub without_violation: usize,
     /// The paper's number for it.
@@ -293,11 +296,14 @@ fn group(cell: &Cell, cells: &[Cell], violations: Option<u64>) -> Result<Group> 
     let there: Vec<f64> = cell.runs.iter().filter_map(|rows| return_at(&rows.episodes, count)).collect();
     let numbers =
         |of: &dyn Fn(&RunStats) -> Option<f64>| Together::of(&stats.iter().filter_map(of).collect::<Vec<f64>>());
+    let ptr = numbers(&|s| Some(s.ptr)).expect("a run at least");
+    let spent = numbers(&|s| Some(s.violations as f64)).expect("a run at least");
     Ok(Group {
         robot: cell.robot.into(),
         method: cell.method.into(),
-        ptr: numbers(&|s| Some(s.ptr)).expect("a run at least"),
-        violations: numbers(&|s| Some(s.violations as f64)).expect("a run at least"),
+        ratio_of_means_x1000: (spent.mean > 0.0).then(|| 1000.0 * ptr.mean / spent.mean),
+        ptr,
+        violations: spent,
         ptr_per_violation_x1000: numbers(&|s| s.ptr_per_violation_x1000),
         without_violation: stats.iter().filter(|s| s.violations == 0).count(),
         paper: paper(cell.method, cell.robot),

@@ -147,19 +147,22 @@ fn table_1(out: &mut String, report: &Report) {
 fn numbers(out: &mut String, report: &Report) {
     out.push_str(
         "<section><h2>What the ratio is made of</h2><p class=\"soft\">A ratio hides both of its parts: few violations may come from \
-         learning nothing. Return at the end is that of the episodes in the last tenth of the steps; return at a number of violations \
+         learning nothing. The ratio of the means is there also where a run has none, and is not decided by one lucky run. Return at the end is that of the episodes in the last tenth of the steps; return at a number of violations \
          is read where every run of the robot has come.</p>\n",
     );
     for robot in report.robots() {
         let groups: Vec<&Group> = report.groups.iter().filter(|g| g.robot == robot).collect();
         let at = groups.iter().filter_map(|g| g.return_at.as_ref()).map(|r| r.violations).max();
-        let mut head: Vec<String> = ["method", "PtR", "#V", "return at the end"].map(String::from).to_vec();
+        let heads = ["method", "PtR", "#V", "1000 × ratio of the means", "return at the end"];
+        let mut head: Vec<String> = heads.map(String::from).to_vec();
         head.extend(at.map(|n| format!("return at {n} violations")));
         let rows: Vec<(String, Vec<String>)> = groups
             .iter()
             .map(|g| {
                 let td = |value: Option<&Together>| format!("<td>{}</td>", value.map_or("none".into(), cell));
-                let mut cells = vec![td(Some(&g.ptr)), td(Some(&g.violations)), td(g.final_return.as_ref())];
+                let ratio = g.ratio_of_means_x1000.map_or("undefined".into(), number);
+                let mut cells = vec![td(Some(&g.ptr)), td(Some(&g.violations)), format!("<td>{ratio}</td>")];
+                cells.push(td(g.final_return.as_ref()));
                 cells.extend(at.map(|_| td(g.return_at.as_ref().map(|r| &r.value))));
                 (escape(title(&g.method)), cells)
             })
