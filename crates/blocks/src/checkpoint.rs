@@ -94,7 +94,8 @@ pub struct Manifest {
     pub files: BTreeMap<String, String>,
 }
 
-fn hash(bytes: &[u8]) -> String {
+/// SHA-256 of bytes, in hexadecimal digits: the form of every hash that is written down.
+pub fn sha256(bytes: impl AsRef<[u8]>) -> String {
     hex(&Sha256::digest(bytes))
 }
 
@@ -105,7 +106,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 fn write_file(path: &Path, bytes: &[u8]) -> Result<String> {
     let mut file = fs::File::create(path).map_err(|e| Error::io(path, e))?;
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|e| Error::io(path, e))?;
-    Ok(hash(bytes))
+    Ok(sha256(bytes))
 }
 
 /// Writes the checkpoint `folder/step-<steps>` atomically and removes all but the newest `keep`.
@@ -251,7 +252,7 @@ impl Loader {
         let mut loader = Loader { path: path.into(), manifest, tensors: BTreeMap::new(), values: BTreeMap::new() };
         for (file, expected) in &loader.manifest.files {
             let bytes = read(file)?;
-            if hash(&bytes) != *expected {
+            if sha256(&bytes) != *expected {
                 return Err(bad(format!("{file} is damaged: its hash differs from the manifest's")));
             }
             if file == "state.json" {

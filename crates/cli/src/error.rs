@@ -23,6 +23,11 @@ pub fn usage(text: impl Into<String>) -> Error {
     Error::new(Usage(text.into()))
 }
 
+/// Says that a checkpoint cannot be used and the one before it is tried.
+pub fn older_checkpoint(error: &blocks::Error) {
+    eprintln!("warning: {error}; trying the one before it");
+}
+
 /// For results whose errors are the user's to mend.
 pub trait OrUsage<T> {
     /// Marks the error as bad usage.

@@ -36,8 +36,7 @@ pub struct Args {
 impl Args {
     /// Runs the verb.
     pub fn run(self) -> Result<()> {
-        let refused = |error: &blocks::Error| eprintln!("warning: {error}; trying the one before it");
-        let mut trained = lab::train::load_policy(&self.run, refused).or_usage()?;
+        let mut trained = lab::train::load_policy(&self.run, crate::error::older_checkpoint).or_usage()?;
         let watched = lab::train::watch(&mut trained, self.episodes, self.seed, self.stochastic, self.html.is_some())?;
         let Watched { rows, risks, first } = watched;
         let mean_risk = Watched::mean_risk;

@@ -44,8 +44,7 @@ pub struct Args {
 impl Args {
     /// Runs the verb.
     pub fn run(self) -> Result<()> {
-        let refused = |error: &blocks::Error| eprintln!("warning: {error}; trying the one before it");
-        let mut trained = lab::train::load_policy(&self.run, refused).or_usage()?;
+        let mut trained = lab::train::load_policy(&self.run, crate::error::older_checkpoint).or_usage()?;
         let Self { falls, tries, back, episodes, seed, .. } = self;
         let study =
             fall_study(&mut trained, Plan { falls: falls as usize, tries, back: back as usize, episodes, seed })?;

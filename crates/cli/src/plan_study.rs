@@ -32,8 +32,7 @@ pub struct Args {
 impl Args {
     /// Runs the verb.
     pub fn run(self) -> Result<()> {
-        let refused = |error: &blocks::Error| eprintln!("warning: {error}; trying the one before it");
-        let mut trained = lab::train::load_policy(&self.run, refused).or_usage()?;
+        let mut trained = lab::train::load_policy(&self.run, crate::error::older_checkpoint).or_usage()?;
         let study = plan_study(&mut trained, self.states as usize, self.seed).or_usage()?;
         let folder = self.out.unwrap_or_else(|| {
             // Checkpoints and snapshots lie two folders down.

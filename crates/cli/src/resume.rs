@@ -30,10 +30,9 @@ impl Args {
     /// Runs the verb.
     pub fn run(self) -> Result<()> {
         lab::train::read_config(&self.run).or_usage()?;
-        let refused = |error: &blocks::Error| eprintln!("warning: {error}; trying the one before it");
         let stop = Signals::listen()?.or_end_of_input(self.leash).stop();
         let session = Session { stop, quiet: self.quiet, cache: lab::find::cache() };
-        let summary = lab::train::resume(&self.run, self.total_steps, session, refused)?;
+        let summary = lab::train::resume(&self.run, self.total_steps, session, crate::error::older_checkpoint)?;
         crate::train::report(&summary, &self.run)
     }
 }

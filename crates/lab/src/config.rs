@@ -5,7 +5,6 @@ use std::path::Path;
 
 use blocks::{Error, Result};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use toml::{Table, Value};
 
 /// What every run has, whatever its method: the table `[run]` of `config.toml`.
@@ -233,7 +232,7 @@ impl Config {
     /// What makes two runs the same run: everything but how far it goes, how it is kept, and where the files lie whose
     /// content it began with.
     pub fn identity(&self) -> String {
-        Sha256::digest(self.essence().to_toml()).iter().map(|b| format!("{b:02x}")).collect()
+        blocks::checkpoint::sha256(self.essence().to_toml())
     }
 
     /// Itself, with everything levelled that does not belong to its identity.

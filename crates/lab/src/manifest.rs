@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use blocks::Result;
+use blocks::checkpoint::sha256;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::config::Config;
 use crate::files::write_whole;
@@ -49,10 +49,6 @@ pub struct Part {
     pub target: String,
     /// Features of the CPU that matrix kernels are chosen by.
     pub cpu: Vec<String>,
-}
-
-fn sha256(bytes: impl AsRef<[u8]>) -> String {
-    Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// Hash of the running binary; none where it cannot be read.

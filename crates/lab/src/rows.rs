@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use blocks::record::EpisodeRow;
 use blocks::{Error, Result};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use crate::config::Config;
 use crate::files::{PendingFile, write_whole};
@@ -79,7 +78,7 @@ impl Rows {
 
     /// Hash of the rows' text.
     pub fn sha256(&self) -> String {
-        Sha256::digest(&self.text).iter().map(|b| format!("{b:02x}")).collect()
+        blocks::checkpoint::sha256(&self.text)
     }
 
     /// Writes it as committed rows under `folder`; gives the file of the rows.

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 use blocks::record::{EpisodeRow, Metrics, Recorder};
 use blocks::run::{Clock, Run};
 use blocks::{Error, Result};
-use sha2::{Digest, Sha256};
 
 use crate::rows::{Rows, line};
 use crate::run_dir::Display;
@@ -76,7 +75,7 @@ pub fn verify(rows: &Rows, episodes: u64, session: Session) -> Result<Verdict> {
     Ok(Verdict {
         same: same as u64,
         steps: expected[..same].last().map_or(0, |row| row.steps),
-        sha256: Sha256::digest(text).iter().map(|b| format!("{b:02x}")).collect(),
+        sha256: blocks::checkpoint::sha256(text),
         stopped: stopped && same < expected.len() && witness.difference.is_none(),
         difference: witness.difference,
     })

@@ -20,7 +20,6 @@ use blocks::{Error, Result};
 pub use hdf5::Array;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
 pub use stats::{Spread, Stats};
 
 /// How a set is stored.
@@ -344,7 +343,7 @@ pub fn check_target(root: &Path, id: &str) -> Result<PathBuf> {
 /// SHA-256 of a file, in hexadecimal.
 pub fn fingerprint(file: &Path) -> Result<String> {
     let bytes = fs::read(file).map_err(|e| Error::io(file, e))?;
-    Ok(Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect())
+    Ok(blocks::checkpoint::sha256(bytes))
 }
 
 /// Makes another robot's name, other costs or another format out of a set: its demonstrations and what to say of them.

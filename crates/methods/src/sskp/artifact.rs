@@ -10,7 +10,6 @@ use blocks::rng::Rng;
 use blocks::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
 
 use super::skill::{SkillConfig, SkillLoss, SkillModel};
 use crate::{Progress, Setup};
@@ -66,8 +65,7 @@ impl About {
     /// The name under which a model of this kind is kept.
     pub fn key(&self) -> String {
         let text = serde_json::to_string(self).expect("plain data");
-        let digest = Sha256::digest(format!("{FORMAT} {} {text}", env!("CARGO_PKG_VERSION")));
-        digest.iter().map(|b| format!("{b:02x}")).collect()
+        blocks::checkpoint::sha256(format!("{FORMAT} {} {text}", env!("CARGO_PKG_VERSION")))
     }
 
     /// What keeps a model of this kind from being used where `wanted` is needed. The demonstrations may differ.
