@@ -41,6 +41,20 @@ fn the_papers_grid_gives_every_figure_and_table() {
 }
 
 #[test]
+fn the_papers_numbers_stand_only_beside_runs_of_its_length() {
+    let mut all = made_up::grid();
+    for rows in all.iter_mut().filter(|rows| rows.config.run.env == "hopper") {
+        rows.config.run.total_steps = 100_000;
+    }
+    let report = Report::new(&all, None).unwrap();
+    let table = report.markdown();
+    assert!(table.contains("(paper 23.54)") && table.contains("(paper 11.80)"), "{table}");
+    assert!(!table.contains("(paper 8.86)") && !table.contains("(paper 6.21)"), "{table}");
+    assert_eq!(report.group("sskp", "hopper").unwrap().paper, None);
+    assert!(table.contains("100\u{202f}000 or 1\u{202f}000\u{202f}000 steps per run"), "{table}");
+}
+
+#[test]
 fn the_page_stands_alone_and_the_numbers_and_figures_lie_beside_it() {
     let folder = tempfile::tempdir().unwrap();
     let mut all = made_up::grid();
@@ -63,12 +77,17 @@ fn the_page_stands_alone_and_the_numbers_and_figures_lie_beside_it() {
     }
     let tables = std::fs::read_to_string(folder.path().join("report.md")).unwrap();
     let lines: Vec<&str> = tables.lines().collect();
-    assert_eq!((lines[0], lines.len()), ("| PtR/#V × 1000 | Ant | Cheetah | Hopper | Humanoid |", 17), "{tables}");
+    assert_eq!((lines[0], lines.len()), ("| PtR/#V × 1000 | Ant | Cheetah | Hopper | Humanoid |", 19), "{tables}");
     let ant = report.group("sskp", "ant").unwrap().ptr_per_violation_x1000.as_ref().unwrap();
     let (digits, std) = (if ant.mean >= 10.0 { 1 } else { 2 }, ant.std.unwrap());
     let cell = format!("| SSkP | {:.digits$} ± {std:.digits$} (paper 23.54) |", ant.mean);
     assert!(lines[2].starts_with(&cell), "{} and not {cell}", lines[2]);
     assert!(lines[6].ends_with(" | – |") && lines[6].starts_with("| SSkP-NP | "), "{}", lines[6]);
+    assert_eq!(
+        lines[18],
+        "Budget: 1\u{202f}000\u{202f}000 steps per run; updates of the policy per step: SSkP 0.1, Recovery RL 1, CPQ 1, SMBPO 10, SSkP-NP \
+         0.1, SSkP-w/o-RP (SPiRL) 0.1."
+    );
     let json: serde_json::Value =
         serde_json::from_slice(&std::fs::read(folder.path().join("report.json")).unwrap()).unwrap();
     assert_eq!(json["groups"].as_array().unwrap().len(), 20);

@@ -70,15 +70,17 @@ const RIGHT: f64 = 18.0;
 const LETTER: f64 = 6.6;
 
 /// Methods in the order of legends and tables, with the names the paper gives them.
-pub const METHODS: [(&str, &str); 8] = [
+pub const METHODS: [(&str, &str); 9] = [
     ("sskp", "SSkP"),
     ("recovery-rl", "Recovery RL"),
     ("cpq", "CPQ"),
     ("smbpo", "SMBPO"),
     ("sskp-np", "SSkP-NP"),
-    ("sskp-wo-rp", "SSkP-w/o-RP"),
+    ("sskp-wo-rp", "SSkP-w/o-RP (SPiRL)"),
     ("sac", "SAC"),
     ("ssac", "Safe SAC"),
+    // The same learner as SSkP-w/o-RP.
+    ("spirl", "SPiRL"),
 ];
 
 /// Its place in that order.
@@ -93,7 +95,7 @@ pub fn title(method: &str) -> &str {
 
 /// Light and dark of the colours: those of Okabe and Ito, which colour-blind people can tell apart, darkened for white ground
 /// or lightened for black where they would be faint. Dashes tell the methods apart without any colour.
-const COLOURS: [(&str, &str, &str); 9] = [
+const COLOURS: [(&str, &str, &str); 10] = [
     ("#0072b2", "#56b4e9", ""),
     ("#d55e00", "#ff9248", "7 3"),
     ("#00875f", "#2fc89a", "2 3"),
@@ -102,6 +104,7 @@ const COLOURS: [(&str, &str, &str); 9] = [
     ("#5c6670", "#b4bcc6", "3 2"),
     ("#7a4bb5", "#bd9af2", ""),
     ("#3c8dbd", "#8fd0ff", "6 2 1 2"),
+    ("#5c6670", "#b4bcc6", "8 2"),
     ("#1d2126", "#e8eaed", "1 2"),
 ];
 

@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use super::figure::title;
 use super::page::like;
-use super::{Group, Report, capital, paper};
+use super::{Group, Report, capital};
 use crate::stats::Together;
 
 pub fn markdown(report: &Report) -> String {
     let most = report.groups.iter().map(|g| g.runs.len()).max().unwrap_or(0);
     let mut out = String::new();
     table(&mut out, report, "PtR/#V × 1000", |method, robot| {
-        let theirs = paper(method, robot).map_or(String::new(), |p| format!(" (paper {p:.2})"));
+        let theirs = report.paper(method, robot).map_or(String::new(), |p| format!(" (paper {p:.2})"));
         let ours = report.group(method, robot).map_or("–".into(), |group| ratio(group, most));
         format!("{ours}{theirs}")
     });
@@ -23,6 +23,7 @@ pub fn markdown(report: &Report) -> String {
         };
         report.group(method, robot).map_or("–".into(), parts)
     });
+    let _ = writeln!(out, "\n{}", report.budget);
     out
 }
 

@@ -28,8 +28,11 @@ const PAPER: [(&str, [(&str, f64); 4]); 4] = [
     ("smbpo", [("ant", 28.68), ("cheetah", 147.00), ("hopper", 5.74), ("humanoid", 0.69)]),
 ];
 
+/// The steps of the paper's runs. Violations add up, so a ratio after fewer of them does not compare.
+const PAPER_STEPS: u64 = 1_000_000;
+
 /// The paper's number, if it has one.
-pub fn paper(method: &str, robot: &str) -> Option<f64> {
+fn paper(method: &str, robot: &str) -> Option<f64> {
     let row = PAPER.iter().find(|(name, _)| *name == method)?;
     row.1.iter().find(|(name, _)| *name == robot).map(|(_, value)| *value)
 }
@@ -44,6 +47,8 @@ pub struct Report {
     pub version: String,
     /// What a reader must know before believing a number.
     pub warnings: Vec<String>,
+    /// Steps and updates of the runs that are compared.
+    pub budget: String,
     /// Methods on robots.
     pub groups: Vec<Group>,
     /// SSkP against every other method on PtR/#V, over the robots that both ran on.
@@ -178,6 +183,7 @@ impl Report {
             improvements: improvements(&groups),
             relative: relative(&groups),
             sections: sections(&cells),
+            budget: budget(&cells),
             warnings,
             groups,
         })
@@ -193,6 +199,12 @@ impl Report {
     /// The runs of a method on a robot.
     pub fn group(&self, method: &str, robot: &str) -> Option<&Group> {
         self.groups.iter().find(|g| (g.method.as_str(), g.robot.as_str()) == (method, robot))
+    }
+
+    /// The paper's number for a method on a robot, where the runs here are as long as the paper's.
+    fn paper(&self, method: &str, robot: &str) -> Option<f64> {
+        let mut runs = self.groups.iter().filter(|g| g.robot == robot).flat_map(|g| &g.runs);
+        runs.all(|run| run.budget == PAPER_STEPS).then(|| paper(method, robot)).flatten()
     }
 
     /// Methods in the order of the paper's table.
@@ -306,11 +318,41 @@ fn group(cell: &Cell, cells: &[Cell], violations: Option<u64>) -> Result<Group> 
         violations: spent,
         ptr_per_violation_x1000: numbers(&|s| s.ptr_per_violation_x1000),
         without_violation: stats.iter().filter(|s| s.violations == 0).count(),
-        paper: paper(cell.method, cell.robot),
+        paper: paper(cell.method, cell.robot).filter(|_| cell.runs.iter().all(as_long_as_the_paper)),
         final_return: numbers(&|s| s.final_return),
         return_at: Together::of(&there).map(|value| ReturnAt { violations: count, value }),
         runs: cell.runs.iter().zip(&stats).map(|(rows, stats)| run(rows, stats)).collect(),
     })
+}
+
+fn as_long_as_the_paper(rows: &&Rows) -> bool {
+    rows.config.run.total_steps == PAPER_STEPS
+}
+
+/// Steps per run and updates of the policy per step: without them no comparison says what it compares.
+fn budget(cells: &[Cell]) -> String {
+    let mut steps: Vec<u64> = cells.iter().flat_map(|c| &c.runs).map(|rows| rows.config.run.total_steps).collect();
+    steps.sort_unstable();
+    steps.dedup();
+    let steps: Vec<String> = steps.into_iter().map(page::count).collect();
+    let mut updates: BTreeMap<(usize, &str), Vec<f64>> = BTreeMap::new();
+    for cell in cells {
+        let known = updates.entry((figure::rank(cell.method), cell.method)).or_default();
+        for per_step in cell.runs.iter().filter_map(|rows| rows.config.updates_per_step()) {
+            if !known.contains(&per_step) {
+                known.push(per_step);
+            }
+        }
+    }
+    let updates: Vec<String> = updates
+        .into_iter()
+        .filter(|(_, known)| !known.is_empty())
+        .map(|((_, method), known)| {
+            let known: Vec<String> = known.iter().map(f64::to_string).collect();
+            format!("{} {}", figure::title(method), known.join(" or "))
+        })
+        .collect();
+    format!("Budget: {} steps per run; updates of the policy per step: {}.", steps.join(" or "), updates.join(", "))
 }
 
 fn run(rows: &Rows, stats: &RunStats) -> Run {

@@ -20,10 +20,11 @@ pub fn html(report: &Report) -> String {
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\
          <title>Skill-based safe reinforcement learning: report</title>\n<style>{STYLE}</style></head><body>\n\
          <h1>Skill-based safe reinforcement learning with risk planning</h1>\n\
-         <p class=\"soft\">{runs} runs on {} robots, {} environment steps in all. Made by sskp {}; every number is in the JSON file beside \
+         <p class=\"soft\">{runs} runs on {} robots, {} environment steps in all. {} Made by sskp {}; every number is in the JSON file beside \
          this page, every figure also a file of its own.</p>\n",
         report.robots().len(),
         count(steps),
+        escape(&report.budget),
         escape(&report.version)
     );
     if !report.warnings.is_empty() {
@@ -54,7 +55,7 @@ fn figures(out: &mut String, section: &super::Section) {
 }
 
 /// Whole numbers in groups of three.
-fn count(n: u64) -> String {
+pub(super) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
@@ -122,7 +123,7 @@ fn table_1(out: &mut String, report: &Report) {
     head.extend(robots.iter().map(|robot| capital(robot)));
     let row = |method: &&str| {
         let of = |robot: &&str| {
-            let paper = super::paper(method, robot);
+            let paper = report.paper(method, robot);
             let paper = paper.map_or(String::new(), |p| format!("<small>paper {p:.2}</small>"));
             let Some(group) = report.group(method, robot) else {
                 return format!("<td><span class=\"soft\">no run</span>{paper}</td>");

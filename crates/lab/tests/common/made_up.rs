@@ -5,9 +5,12 @@ use blocks::rng::Rng;
 use lab::config::{Config, Overrides, RunConfig};
 use lab::rows::Rows;
 
-/// A run of 200 000 steps.
+/// As long as the paper's.
+const STEPS: u64 = 1_000_000;
+
+/// A run.
 pub fn run(robot: &str, method: &str, seed: u64) -> Rows {
-    let mut config = Config::resolve(RunConfig::new(method, robot, seed, 200_000), &Overrides::default()).unwrap();
+    let mut config = Config::resolve(RunConfig::new(method, robot, seed, STEPS), &Overrides::default()).unwrap();
     config.run.demos_sha256 = "00ff".repeat(16);
     let mut rng = Rng::stream(seed, &format!("{method} on {robot}"));
     // How fast it learns, and how careful it is.
@@ -15,11 +18,11 @@ pub fn run(robot: &str, method: &str, seed: u64) -> Rows {
     let (speed, care) = (kind.uniform(2.0, 6.0), kind.uniform(0.3, 1.0));
     let mut rows: Vec<EpisodeRow> = Vec::new();
     let (mut steps, mut violations) = (0, 0);
-    while steps < 200_000 {
-        let progress = steps as f64 / 200_000.0;
+    while steps < STEPS {
+        let progress = steps as f64 / STEPS as f64;
         let violation = rng.uniform(0.0, 1.0) < 0.5 * (-4.0 * progress * care).exp();
-        let length = if violation { 50 + rng.below(900) as u64 } else { 1000 }.min(200_000 - steps);
-        let violation = violation && steps + length < 200_000;
+        let length = if violation { 50 + rng.below(900) as u64 } else { 1000 }.min(STEPS - steps);
+        let violation = violation && steps + length < STEPS;
         steps += length;
         violations += u64::from(violation);
         let level = 3.0 * (1.0 - (-speed * progress).exp()) + 0.3 * rng.normal() - 0.2;
