@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::replay::escape;
+use crate::svg::{Scale, escape};
 
 /// A chart. Its axes hold all that is drawn.
 #[derive(Clone, Debug, Default)]
@@ -81,8 +81,8 @@ impl Chart {
         let legend: Vec<&Series> = self.series.iter().filter(|s| !(s.name.is_empty() || s.points.is_empty())).collect();
         let top = 76.0 + if self.subtitle.is_empty() { 0.0 } else { 20.0 } + if legend.is_empty() { 0.0 } else { 24.0 };
         let (wide, high) = (WIDTH - LEFT - RIGHT, HEIGHT - top - BOTTOM);
-        let x_axis = Axis::new(all().map(|p| p.0).chain(zero), wide / TICK_ROOM[0], false);
-        let y_axis = Axis::new(all().map(|p| p.1).chain(zero), high / TICK_ROOM[1], true);
+        let x_axis = Scale::new(all().map(|p| p.0).chain(zero), wide / TICK_ROOM[0], false);
+        let y_axis = Scale::new(all().map(|p| p.1).chain(zero), high / TICK_ROOM[1], true);
         let x = |value: f64| LEFT + wide * x_axis.place(value);
         let y = |value: f64| top + high * (1.0 - y_axis.place(value));
 
@@ -235,103 +235,9 @@ fn style() -> String {
     css
 }
 
-/// A range and the round numbers in it.
-#[derive(Clone, Debug, PartialEq)]
-struct Axis {
-    low: f64,
-    high: f64,
-    step: f64,
-    ticks: Vec<f64>,
-}
-
-impl Axis {
-    /// An axis that holds these values, with up to `most` ticks; with `whole`, it begins and ends at one.
-    fn new(values: impl Iterator<Item = f64>, most: f64, whole: bool) -> Self {
-        let (mut low, mut high, mut counts) = (f64::INFINITY, f64::NEG_INFINITY, true);
-        for value in values.filter(|v| v.is_finite()) {
-            (low, high, counts) = (low.min(value), high.max(value), counts && value.fract() == 0.0);
-        }
-        if low > high {
-            (low, high) = (0.0, 1.0); // nothing to show
-        } else if high - low <= 1e-12 * low.abs().max(high.abs()) {
-            let room = if low == 0.0 { 1.0 } else { 0.5 * low.abs() };
-            (low, high) = if low >= 0.0 && low < room { (0.0, low + room) } else { (low - room, high + room) };
-        }
-        // Between whole numbers of things there is nothing.
-        let step = round_step((high - low) / most.max(1.0)).max(if counts { 1.0 } else { 0.0 });
-        // A value a hair beyond a tick, by rounding, asks for no further one.
-        let (first, last) = ((low / step + 1e-9).floor(), (high / step - 1e-9).ceil());
-        if whole {
-            (low, high) = (first * step, last * step);
-        }
-        // The sum with 0 makes a zero of a negative zero.
-        let ticks = (0..=(last - first) as u32).map(|i| (first + f64::from(i)) * step + 0.0);
-        let room = 1e-9 * (high - low);
-        Self { low, high, step, ticks: ticks.filter(|t| *t >= low - room && *t <= high + room).collect() }
-    }
-
-    /// Where a value lies, from 0 to 1.
-    fn place(&self, value: f64) -> f64 {
-        (value - self.low) / (self.high - self.low)
-    }
-
-    /// A tick in words: as many decimals as tell neighbours apart, thousands and millions as k and M.
-    fn label(&self, tick: f64) -> String {
-        let largest = self.ticks.iter().fold(0.0f64, |a, t| a.max(t.abs()));
-        let (unit, letter) = match largest {
-            l if l >= 1e6 => (1e6, "M"),
-            l if l >= 1e4 => (1e3, "k"),
-            _ => (1.0, ""),
-        };
-        if tick == 0.0 {
-            return "0".into();
-        }
-        let decimals = (0..12).find(|d| {
-            let shifted = self.step / unit * 10f64.powi(*d);
-            (shifted - shifted.round()).abs() < 1e-6 * shifted
-        });
-        let decimals = decimals.unwrap_or(12) as usize;
-        format!("{:.decimals$}{letter}", tick / unit).replace('-', "−")
-    }
-}
-
-/// The smallest of 1, 2 or 5 times a power of ten that is at least `least`.
-fn round_step(least: f64) -> f64 {
-    let power = 10f64.powf(least.log10().floor());
-    let factor = [1.0, 2.0, 5.0, 10.0].into_iter().find(|f| f * power >= least * (1.0 - 1e-9)).unwrap_or(10.0);
-    factor * power
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn axis(low: f64, high: f64, most: f64, whole: bool) -> (Vec<f64>, Vec<String>) {
-        let axis = Axis::new([low, high].into_iter(), most, whole);
-        let labels = axis.ticks.iter().map(|t| axis.label(*t)).collect();
-        (axis.ticks, labels)
-    }
-
-    #[test]
-    fn ticks_are_round_numbers_and_labels_as_short_as_they_can_be() {
-        assert_eq!(axis(0.0, 6.0, 8.0, false).1, ["0", "1", "2", "3", "4", "5", "6"]);
-        assert_eq!(axis(0.0, 30_000.0, 8.0, false).1, ["0", "5k", "10k", "15k", "20k", "25k", "30k"]);
-        assert_eq!(axis(300.0, 1_000_000.0, 8.0, false).1, ["0.2M", "0.4M", "0.6M", "0.8M", "1.0M"]);
-        assert_eq!(axis(-0.031, 0.0, 5.0, true).1, ["−0.04", "−0.03", "−0.02", "−0.01", "0"]);
-        assert_eq!(axis(0.0, 0.0, 5.0, true).1, ["0", "1"], "half a violation is none");
-        assert_eq!(axis(0.0, 2.5, 5.0, true).1, ["0", "0.5", "1.0", "1.5", "2.0", "2.5"]);
-        assert_eq!(axis(-7.0, 1290.0, 5.0, true).0, [-500.0, 0.0, 500.0, 1000.0, 1500.0]);
-    }
-
-    #[test]
-    fn ranges_of_nothing_and_of_one_value_are_defined() {
-        assert_eq!(Axis::new([f64::NAN].into_iter(), 5.0, true).ticks.first(), Some(&0.0));
-        for value in [0.0, 3.0, -2.0, 1e-9, 5e6] {
-            let axis = Axis::new([value].into_iter(), 5.0, true);
-            assert!(axis.low <= value && value <= axis.high && axis.low < axis.high, "{value}: {axis:?}");
-            assert!((2..9).contains(&axis.ticks.len()), "{value}: {axis:?}");
-        }
-    }
 
     #[test]
     fn everything_lies_inside_the_picture_and_a_gap_lifts_the_pen() {

@@ -8,8 +8,8 @@ use blocks::{Error, Result};
 
 use crate::chart::{Chart, Mark, Series};
 use crate::files::write_whole;
-use crate::replay::escape;
 use crate::run_dir::EPISODE_COLUMNS;
+use crate::svg::escape;
 use crate::train::{Summary, read_config};
 
 /// Episodes that the line through the returns averages over, as the progress display does.

@@ -18,6 +18,7 @@ pub mod run_dir;
 pub mod skills;
 pub mod stats;
 pub mod study;
+mod svg;
 pub mod sweep;
 pub mod train;
 pub mod verify;

@@ -11,6 +11,7 @@ use blocks::{Error, Result};
 use serde::Serialize;
 
 use crate::files::write_whole;
+use crate::svg::escape;
 
 /// What a page shows: one episode, or the part of it that was played.
 #[derive(Clone, Debug)]
@@ -199,11 +200,6 @@ fn page(replay: &Replay) -> Result<Page<'_>> {
 fn bits(pose: &Pose) -> [u32; 7] {
     let ([x, y, z], [a, b, c, d]) = (pose.pos, pose.quat);
     [x, y, z, a, b, c, d].map(f32::to_bits)
-}
-
-/// Text for HTML.
-pub(crate) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// RFC 4648 base64 with padding: what the browser's `atob` reads.

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::check::Report;
 use super::{Set, Spread};
 use crate::files::write_whole;
+use crate::svg::escape;
 
 /// Writes the card to `out` and its picture beside it; gives the picture's path.
 pub fn write(set: &Set, report: &Report, out: &Path) -> Result<PathBuf> {
@@ -228,8 +229,4 @@ fn histogram(svg: &mut String, left: f64, title: &str, values: &[f64], fell: &[b
         let _ =
             writeln!(svg, r#"<text class="{class}" x="{:.1}" y="{}">{value:.0}</text>"#, x0 + share * width, y0 + 18.0);
     }
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

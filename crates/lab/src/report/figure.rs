@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use crate::svg::{Scale, escape};
+
 /// A figure: curves over an axis, or bars of shares.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
@@ -66,6 +68,8 @@ pub struct Bar {
 const WIDTH: f64 = 400.0;
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 18.0;
+/// Most ticks of an axis.
+const TICKS: f64 = 6.0;
 /// Width of a letter of the legend, roughly.
 const LETTER: f64 = 6.6;
 
@@ -129,36 +133,19 @@ pub fn style() -> String {
     )
 }
 
-/// What may stand in markup.
-pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-/// Round numbers over a range, about `count` of them.
-pub fn ticks(low: f64, high: f64, count: usize) -> Vec<f64> {
-    let raw = (high - low) / count as f64;
-    let power = 10f64.powf(raw.log10().floor());
-    let step = [1.0, 2.0, 2.5, 5.0, 10.0].map(|s| s * power).into_iter().find(|s| *s >= raw * 0.999).unwrap_or(raw);
-    let (first, last) = ((low / step - 1e-9).ceil() as i64, (high / step + 1e-9).floor() as i64);
-    (first..=last).map(|i| i as f64 * step).collect()
-}
-
 /// 0, 1, 10, … for an axis of orders of magnitude.
 fn decades(high: f64) -> Vec<f64> {
     let powers = (0..).map(|i| 10f64.powi(i)).take_while(|power| *power <= high);
     std::iter::once(0.0).chain(powers).collect()
 }
 
-/// A number for an axis: 250k, 1M, 0.05.
-pub fn short(x: f64) -> String {
-    let (value, unit) = match x.abs() {
-        a if a >= 1e6 => (x / 1e6, "M"),
-        a if a >= 1e4 => (x / 1e3, "k"),
-        _ => (x, ""),
-    };
-    let text = format!("{value:.4}");
-    let text = text.trim_end_matches('0').trim_end_matches('.');
-    format!("{}{unit}", if text == "-0" { "0" } else { text }).replace('-', "\u{2212}")
+/// One of them in words.
+fn decade(power: f64) -> String {
+    match power {
+        p if p >= 1e6 => format!("{:.0}M", p / 1e6),
+        p if p >= 1e4 => format!("{:.0}k", p / 1e3),
+        p => format!("{p:.0}"),
+    }
 }
 
 impl Figure {
@@ -205,29 +192,30 @@ impl Figure {
         };
         let x = |v: f64| LEFT + place(Axis::X, v, x0, x1) * (WIDTH - LEFT - RIGHT);
         let y = |v: f64| bottom - place(Axis::Y, v, y0, y1) * (bottom - top);
-        let ticks = |axis: Axis, low, high| match self.log == Some(axis) {
-            true => decades(high),
-            false => ticks(low, high, 5),
+        let ticks = |axis: Axis, low: f64, high: f64| -> Vec<(f64, String)> {
+            if self.log == Some(axis) {
+                return decades(high).into_iter().map(|power| (power, decade(power))).collect();
+            }
+            let scale = Scale::new([low, high].into_iter(), TICKS, false);
+            scale.ticks.iter().map(|tick| (*tick, scale.label(*tick))).collect()
         };
-        for tick in ticks(Axis::Y, y0, y1) {
+        for (tick, label) in ticks(Axis::Y, y0, y1) {
             let at = y(tick);
             let _ = write!(out, "<path class=\"grid\" d=\"M{LEFT} {at:.1}H{:.0}\"/>", WIDTH - RIGHT);
             let _ = writeln!(
                 out,
-                "<text class=\"soft\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                "<text class=\"soft\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{label}</text>",
                 LEFT - 7.0,
                 at + 4.0,
-                short(tick)
             );
         }
-        for tick in ticks(Axis::X, x0, x1) {
+        for (tick, label) in ticks(Axis::X, x0, x1) {
             let at = x(tick);
             let _ = write!(out, "<path class=\"axis\" d=\"M{at:.1} {bottom:.1}v4\"/>");
             let _ = writeln!(
                 out,
-                "<text class=\"soft\" text-anchor=\"middle\" x=\"{at:.1}\" y=\"{:.1}\">{}</text>",
+                "<text class=\"soft\" text-anchor=\"middle\" x=\"{at:.1}\" y=\"{:.1}\">{label}</text>",
                 bottom + 18.0,
-                short(tick)
             );
         }
         let _ = writeln!(out, "<path class=\"axis\" d=\"M{LEFT} {bottom:.1}H{:.0}\"/>", WIDTH - RIGHT);
@@ -355,17 +343,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_round_and_inside() {
-        assert_eq!(ticks(0.0, 1e6, 5), [0.0, 2e5, 4e5, 6e5, 8e5, 1e6]);
-        assert_eq!(ticks(-3.0, 7.0, 5), [-2.0, 0.0, 2.0, 4.0, 6.0]);
-        assert!(ticks(0.0, 0.037, 5).iter().all(|t| (0.0..=0.0371).contains(t)));
-    }
-
-    #[test]
-    fn numbers_on_axes_are_short() {
+    fn orders_of_magnitude_have_short_names() {
         assert_eq!(
-            ["1M", "250k", "2500", "0.05", "0", "\u{2212}20k"],
-            [1e6, 250e3, 2500.0, 0.05, -0.0, -2e4].map(short).each_ref().map(String::as_str)
+            decades(2e6).into_iter().map(decade).collect::<Vec<_>>(),
+            ["0", "1", "10", "100", "1000", "10k", "100k", "1M"]
         );
     }
 

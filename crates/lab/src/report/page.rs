@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::figure::{escape, title};
+use super::figure::title;
 use super::{Group, Report, Run, capital};
 use crate::run_dir::minutes;
 use crate::stats::Together;
+use crate::svg::escape;
 
 const STYLE: &str = include_str!("page.css");
 
