@@ -123,6 +123,8 @@ fn what_a_reader_must_know_is_said() {
     let report = Report::new(&[calm], None).unwrap();
     assert!(report.groups[0].ptr_per_violation_x1000.is_none() && report.groups[0].without_violation == 1);
     assert!(report.html().contains("1 of 1 without violation"));
+    let table = report.markdown();
+    assert!(table.contains("| SAC | undefined, 1 without violation |") && table.contains(", 0 |"), "{table}");
     let json = serde_json::to_value(&report).unwrap();
     assert!(json["groups"][0]["ptr_per_violation_x1000"].is_null());
 }

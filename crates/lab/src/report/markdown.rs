@@ -51,8 +51,12 @@ fn ratio(group: &Group, most: usize) -> String {
     text
 }
 
-/// Mean ± standard deviation.
+/// Mean ± standard deviation; the number itself of a single run, whole where it counts something.
 fn spread(value: &Together) -> String {
     let number = |x: f64| like(x, value.mean);
-    value.std.map_or(number(value.mean), |std| format!("{} ± {}", number(value.mean), number(std)))
+    match value.std {
+        Some(std) => format!("{} ± {}", number(value.mean), number(std)),
+        None if value.mean.fract() == 0.0 => format!("{}", value.mean),
+        None => number(value.mean),
+    }
 }
