@@ -261,7 +261,8 @@ impl Figure {
         let colour = |phase: &str| phases.iter().position(|p| *p == phase).unwrap_or(0) % COLOURS.len();
         let names: Vec<(usize, &str)> = phases.iter().map(|p| (colour(p), *p)).collect();
         let mut y = legend(&mut out, &names, 34.0, false) + 12.0;
-        let left = 96.0;
+        let longest = bars.iter().map(|bar| title(&bar.method).chars().count()).max().unwrap_or(0);
+        let left = 12.0 + LETTER * longest as f64;
         for bar in bars {
             let total: f64 = bar.parts.iter().map(|p| p.1).sum();
             let mut x = left;
