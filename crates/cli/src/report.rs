@@ -24,7 +24,7 @@ pub struct Args {
     /// Read the return at this many violations [default: the most that every run of a robot reached]
     #[arg(long, value_name = "N")]
     violations: Option<u64>,
-    /// Also write the rows and settings of all runs into this folder, to be committed
+    /// Also write the rows and settings of all finished runs into this folder, to be committed
     #[arg(long, value_name = "FOLDER")]
     rows: Option<PathBuf>,
 }
@@ -42,10 +42,17 @@ impl Args {
             writeln!(std::io::stdout().lock(), "written to {}", path.display())?;
         }
         if let Some(folder) = &self.rows {
-            for rows in &all {
-                rows.commit(folder)?;
-            }
-            writeln!(std::io::stdout().lock(), "{} runs written to {}", all.len(), folder.display())?;
+            let finished = all
+                .iter()
+                .filter(|rows| rows.finished())
+                .map(|rows| rows.commit(folder))
+                .collect::<blocks::Result<Vec<_>>>()?
+                .len();
+            let left_out = match all.len() - finished {
+                0 => String::new(),
+                unfinished => format!(", and {unfinished} unfinished left out"),
+            };
+            writeln!(std::io::stdout().lock(), "runs written to {}: {finished}{left_out}", folder.display())?;
         }
         Ok(())
     }

@@ -67,6 +67,13 @@ fn rows_are_reported_committed_and_verified() {
     let (code, _, error) = sskp(here, &["verify", rows, "--quiet"]);
     assert!(code == 1 && error.contains("episode 1 is"), "{error}");
 
+    // A run that is not finished is no result yet.
+    fs::write(&file, text.lines().take(4).fold(String::new(), |all, line| all + line + "\n")).unwrap();
+    let (code, out, error) = sskp(here, &["report", "runs", "--out", "r.html", "--rows", "early"]);
+    assert!(code == 0 && error.contains("seed 0, is not finished"), "{error}");
+    assert!(out.contains("runs written to early: 1, and 1 unfinished left out"), "{out}");
+    assert!(here.join("early/toy/sskp/seed-1.csv.gz").exists() && !here.join("early/toy/sac").exists());
+
     // What cannot be read is bad usage.
     for (args, needed) in [
         (vec!["verify", "none"], "none"),

@@ -100,7 +100,9 @@ fn recovery_rl(spec: &Spec) -> Result<Update> {
 
 /// Autoencoder, reward critics, cost critics with the term for actions out of distribution, actor.
 fn cpq(spec: &Spec) -> Result<Update> {
-    let config = CpqConfig::default();
+    let mut config = CpqConfig::default();
+    // A quarter of the sampled actions, as in OSRL: against the data their number, and so the cost, would hang on the policy.
+    (config.cost.ood_by_data, config.cost.ood_quantile) = (false, 0.75);
     let batch = config.batch;
     let mut cpq = Cpq::new(spec, config, Setup::new("cpq", 0, 1))?;
     fill(&mut cpq.demos, every_tenth);

