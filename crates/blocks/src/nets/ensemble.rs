@@ -14,7 +14,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Adam, gaussian, linalg};
+use super::{Adam, linalg, smooth};
 use crate::checkpoint::{Loader, Saver};
 use crate::rng::Rng;
 use crate::team::{Shares, Team};
@@ -117,6 +117,10 @@ pub struct Ensemble {
 pub struct EnsembleTape {
     layers: Vec<Vec<f32>>,
     log_var: Vec<f32>,
+    /// The slopes of the two softplus of the bounds, and e to the minus log-variance.
+    upper: Vec<f32>,
+    lower: Vec<f32>,
+    precision: Vec<f32>,
     /// Gradients flowing back: two buffers for each chain of layers, and the trunk's sum over the heads.
     delta: [Vec<f32>; 2],
     d_trunk: Vec<f32>,
@@ -223,13 +227,12 @@ impl Ensemble {
             chain_forward(params, &self.layers[head.clone()], false, hidden, rows, outs);
         }
         let (max, min) = self.bounds();
-        tape.log_var.resize(rows * self.outputs, 0.0);
-        let raw = &tape.layers[raw.end - 1];
-        for (row, out) in raw.chunks_exact(self.outputs).zip(tape.log_var.chunks_exact_mut(self.outputs)) {
-            for d in 0..self.outputs {
-                let u = max[d] - gaussian::softplus(max[d] - row[d]);
-                out[d] = min[d] + gaussian::softplus(u - min[d]);
-            }
+        let n = rows * self.outputs;
+        [&mut tape.log_var, &mut tape.upper, &mut tape.lower].into_iter().for_each(|v| v.resize(n, 0.0));
+        for r in 0..rows {
+            let row = r * self.outputs..(r + 1) * self.outputs;
+            let (log_var, raw) = (&mut tape.log_var[row.clone()], &tape.layers[raw.end - 1][row.clone()]);
+            bound(log_var, &mut tape.upper[row.clone()], &mut tape.lower[row], raw, max, min);
         }
         (&tape.layers[mean.end - 1], &tape.log_var)
     }
@@ -249,7 +252,7 @@ impl Ensemble {
         rng.fill_normal(out);
         let (mean, log_var) = self.predict(member, x, rows, tape);
         for ((z, m), lv) in out.iter_mut().zip(mean).zip(log_var) {
-            *z = m + (0.5 * lv).exp() * *z;
+            *z = m + smooth::exp(0.5 * lv) * *z;
         }
     }
 
@@ -336,34 +339,32 @@ impl Ensemble {
     ) -> f64 {
         self.predict(member, x, rows, tape);
         let [trunk, mean, raw] = self.chains();
-        let EnsembleTape { layers, log_var, delta: [here, below], d_trunk, d_raw } = tape;
+        let EnsembleTape { layers, log_var, upper, lower, precision, delta: [here, below], d_trunk, d_raw } = tape;
         let outputs = self.outputs;
         let n = rows * outputs;
         here.resize(n, 0.0);
         d_raw.resize(n, 0.0);
+        precision.resize(n, 0.0);
+        precision.iter_mut().zip(&*log_var).for_each(|(p, lv)| *p = smooth::exp(-lv));
 
-        let (max, min) = self.bounds();
         let (d_max, d_min) = bounds.split_at_mut(outputs);
         let weight = 1.0 / (self.config.members * rows) as f32;
         let mut loss = 0.0;
         for r in 0..rows {
             let row = r * outputs..(r + 1) * outputs;
-            let (m, v) = (&layers[mean.end - 1][row.clone()], &layers[raw.end - 1][row.clone()]);
-            let (y, log_var) = (&y[row.clone()], &log_var[row.clone()]);
+            let (y, m, log_var) = (&y[row.clone()], &layers[mean.end - 1][row.clone()], &log_var[row.clone()]);
+            let (upper, lower, precision) = (&upper[row.clone()], &lower[row.clone()], &precision[row.clone()]);
             let (d_m, d_v) = (&mut here[row.clone()], &mut d_raw[row]);
             for d in 0..outputs {
                 let error = y[d] - m[d];
-                let precision = (-log_var[d]).exp();
-                loss += f64::from(error * error * precision + log_var[d]);
-                d_m[d] = -2.0 * weight * error * precision;
-                let d_log_var = weight * (1.0 - error * error * precision);
+                let square = error * error * precision[d];
+                loss += f64::from(square + log_var[d]);
+                d_m[d] = -2.0 * weight * error * precision[d];
+                let d_log_var = weight * (1.0 - square);
                 // softplus' = σ: how far v passes the upper bound, and the result the lower one.
-                let upper = logistic(max[d] - v[d]);
-                let u = max[d] - gaussian::softplus(max[d] - v[d]);
-                let lower = logistic(u - min[d]);
-                d_v[d] = d_log_var * lower * upper;
-                d_max[d] += d_log_var * lower * (1.0 - upper);
-                d_min[d] += d_log_var * (1.0 - lower);
+                d_v[d] = d_log_var * lower[d] * upper[d];
+                d_max[d] += d_log_var * lower[d] * (1.0 - upper[d]);
+                d_min[d] += d_log_var * (1.0 - lower[d]);
             }
         }
 
@@ -394,8 +395,19 @@ impl Ensemble {
     }
 }
 
-fn logistic(x: f32) -> f32 {
-    1.0 / (1.0 + (-x).exp())
+/// One row of log-variances between their bounds, and the slopes of both softplus. A function of its own, because the compiler
+/// takes only parameters not to overlap, and makes no vector code otherwise.
+#[inline(never)]
+fn bound(log_var: &mut [f32], upper: &mut [f32], lower: &mut [f32], raw: &[f32], max: &[f32], min: &[f32]) {
+    let outs = log_var.iter_mut().zip(upper).zip(lower);
+    for (((log_var, upper), lower), ((v, max), min)) in outs.zip(raw.iter().zip(max).zip(min)) {
+        let above;
+        (above, *upper) = smooth::softplus(max - v);
+        let u = max - above;
+        let below;
+        (below, *lower) = smooth::softplus(u - min);
+        *log_var = min + below;
+    }
 }
 
 /// The slope of a ReLU that gave `y`, as a factor: the compiler turns a product into vector code, a choice into a branch

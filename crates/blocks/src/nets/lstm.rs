@@ -18,6 +18,7 @@
 //! ```
 
 use super::linalg;
+use super::smooth::exp;
 use crate::rng::Rng;
 
 /// The cell; all its parameters in one flat array: `W_x [inputs, 4·hidden]`, `W_h [hidden, 4·hidden]`, `b [4·hidden]`,
@@ -264,25 +265,6 @@ impl Lstm {
             }
         }
     }
-}
-
-/// eˣ within three units in the last place, as Cephes computes it. The standard library's functions are called number by
-/// number; this one vectorises, which halves the time of a forward step of 128 rows and 128 units.
-#[inline]
-fn exp(x: f32) -> f32 {
-    // Adding 1.5·2²³ leaves the nearest integer in the low bits of the mantissa.
-    const ROUND: f32 = 12_582_912.0;
-    let x = x.clamp(-87.0, 88.0);
-    let shifted = x * std::f32::consts::LOG2_E + ROUND;
-    let n = shifted - ROUND;
-    // ln 2 in two parts, so that n·(the first) is exact.
-    let r = x - n * 0.693_359_4 + n * 2.121_944_4e-4;
-    let mut p = 1.987_569_1e-4;
-    for c in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
-        p = p * r + c;
-    }
-    let power = f32::from_bits(shifted.to_bits().wrapping_add(127) << 23); // 2ⁿ
-    (p * r * r + r + 1.0) * power
 }
 
 #[inline]

@@ -10,6 +10,7 @@ pub mod gaussian;
 pub mod linalg;
 pub mod lstm;
 pub mod mlp;
+pub mod smooth;
 pub mod standardiser;
 
 pub use adam::{Adam, clip_norm};
