@@ -42,12 +42,11 @@ impl Args {
             writeln!(std::io::stdout().lock(), "written to {}", path.display())?;
         }
         if let Some(folder) = &self.rows {
-            let finished = all
-                .iter()
-                .filter(|rows| rows.finished())
-                .map(|rows| rows.commit(folder))
-                .collect::<blocks::Result<Vec<_>>>()?
-                .len();
+            let mut finished = 0;
+            for rows in all.iter().filter(|rows| rows.finished()) {
+                rows.commit(folder)?;
+                finished += 1;
+            }
             let left_out = match all.len() - finished {
                 0 => String::new(),
                 unfinished => format!(", and {unfinished} unfinished left out"),

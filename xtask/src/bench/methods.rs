@@ -206,7 +206,7 @@ fn section(table: &str, rows: &[Row], plan: &Plan, versions: &str) -> String {
         "`cargo xtask bench update --only methods --env {env} --repeats {repeats} --row-seconds {seconds}`, or that part of a whole one,\n\
          started {time}, commit {commit}.\n\n\
          Milliseconds of one gradient update of every learner on one thread, with the sizes of {env} and each method's default\n\
-         settings: medians over the updates of a measurement, and of those over repeats. Drawing the minibatch is part of it.\n\
+         settings, but that CPQ calls a quarter of its sampled actions foreign, as OSRL does: medians over the updates of a measurement, and of those over repeats. Drawing the minibatch is part of it.\n\
          `methods.csv` has the raw rows of this and earlier runs of the day.\n\n\
          - which methods learn by which update: {}\n\
          - parameters: numbers that learn, the same on both sides\n\

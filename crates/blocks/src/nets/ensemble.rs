@@ -401,12 +401,11 @@ impl Ensemble {
 fn bound(log_var: &mut [f32], upper: &mut [f32], lower: &mut [f32], raw: &[f32], max: &[f32], min: &[f32]) {
     let outs = log_var.iter_mut().zip(upper).zip(lower);
     for (((log_var, upper), lower), ((v, max), min)) in outs.zip(raw.iter().zip(max).zip(min)) {
-        let above;
-        (above, *upper) = smooth::softplus(max - v);
-        let u = max - above;
-        let below;
-        (below, *lower) = smooth::softplus(u - min);
-        *log_var = min + below;
+        let (over, slope) = smooth::softplus(max - v);
+        *upper = slope;
+        let (inside, slope) = smooth::softplus(max - over - min);
+        *lower = slope;
+        *log_var = min + inside;
     }
 }
 
