@@ -19,7 +19,7 @@ pub fn cargo(root: &Path) -> Command {
 pub fn sskp(root: &Path) -> Result<PathBuf> {
     println!("building sskp");
     let output = cargo(root)
-        .args(["build", "--release", "--package", "cli", "--message-format", "json-render-diagnostics"])
+        .args(["build", "--release", "--package", "sskp", "--message-format", "json-render-diagnostics"])
         .stderr(Stdio::inherit())
         .output()
         .context("cargo could not be started")?;

@@ -6,8 +6,8 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use blocks::env::Env;
-use blocks::rng::Rng;
+use sskp_blocks::env::Env;
+use sskp_blocks::rng::Rng;
 
 use crate::options;
 
@@ -80,7 +80,7 @@ impl Args {
     /// Steps of all threads together, and the seconds they took.
     fn speed(&self) -> Result<(u64, f64)> {
         let threads = u64::from(self.threads);
-        let mut envs = (0..threads).map(|_| self.robot.make()).collect::<blocks::Result<Vec<_>>>()?;
+        let mut envs = (0..threads).map(|_| self.robot.make()).collect::<sskp_blocks::Result<Vec<_>>>()?;
         let start_line = Barrier::new(envs.len());
         let results: Vec<(u64, Duration)> = std::thread::scope(|scope| {
             let racers: Vec<_> = envs

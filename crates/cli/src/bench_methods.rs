@@ -1,7 +1,7 @@
 //! `sskp bench-methods`: how long one gradient update of every learner takes here, and what share of the machine's arithmetic
 //! that is. `cargo xtask bench update` calls it.
 //!
-//! What is timed is the function that training calls, at default settings, on one thread ([`methods::bench`]). Operations are
+//! What is timed is the function that training calls, at default settings, on one thread ([`sskp_methods::bench`]). Operations are
 //! those of the matrix products, counted where they are done ([`linalg::operations`]); element-wise work (biases, gates,
 //! Gaussians, Adam, Polyak) counts as time only.
 
@@ -9,9 +9,9 @@ use std::io::{Write as _, stdout};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use blocks::nets::linalg;
 use clap::builder::PossibleValuesParser;
-use methods::bench::{ROWS, Row};
+use sskp_blocks::nets::linalg;
+use sskp_methods::bench::{ROWS, Row};
 
 use crate::bench_update::peak_gflops;
 use crate::options;
@@ -88,7 +88,7 @@ struct Timed {
     peak: f64,
 }
 
-fn time(once: &mut dyn FnMut() -> blocks::Result<()>, limit: Duration) -> Result<Timed> {
+fn time(once: &mut dyn FnMut() -> sskp_blocks::Result<()>, limit: Duration) -> Result<Timed> {
     // Clocks change while a machine warms up or its neighbours wake: the better of before and after counts.
     let peak_before = peak_gflops();
     for _ in 0..WARM_UPDATES {

@@ -9,10 +9,10 @@ use std::io::{Write as _, stdout};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use blocks::rng::Rng;
-use methods::sskp::SskpConfig;
-use methods::sskp::planner::{Gaussian, Planner, PlannerConfig};
-use methods::sskp::risk::{RiskConfig, RiskPredictor};
+use sskp_blocks::rng::Rng;
+use sskp_methods::sskp::SskpConfig;
+use sskp_methods::sskp::planner::{Gaussian, Planner, PlannerConfig};
+use sskp_methods::sskp::risk::{RiskConfig, RiskPredictor};
 
 use crate::bench_update::peak_gflops;
 use crate::options;

@@ -9,13 +9,13 @@ use std::io::{Write as _, stdout};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use blocks::env::Spec;
-use blocks::nets::linalg;
-use blocks::record::{EpisodeRow, Metrics, Recorder};
-use blocks::rng::Rng;
-use blocks::run::{Clock, Run};
-use methods::sac::{Sac, SacConfig};
-use methods::{Method as _, Setup};
+use sskp_blocks::env::Spec;
+use sskp_blocks::nets::linalg;
+use sskp_blocks::record::{EpisodeRow, Metrics, Recorder};
+use sskp_blocks::rng::Rng;
+use sskp_blocks::run::{Clock, Run};
+use sskp_methods::sac::{Sac, SacConfig};
+use sskp_methods::{Method as _, Setup};
 
 use crate::options;
 
@@ -166,10 +166,10 @@ impl Stopwatch {
 }
 
 impl Recorder for Stopwatch {
-    fn episode(&mut self, _: &EpisodeRow) -> blocks::Result<()> {
+    fn episode(&mut self, _: &EpisodeRow) -> sskp_blocks::Result<()> {
         Ok(())
     }
-    fn metrics(&mut self, _: Clock, _: &Metrics) -> blocks::Result<()> {
+    fn metrics(&mut self, _: Clock, _: &Metrics) -> sskp_blocks::Result<()> {
         Ok(())
     }
     /// Called between the step and its update, so from one call to a later one there are as many updates as steps.
@@ -191,7 +191,7 @@ impl Recorder for Stopwatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use blocks::toy::Toy;
+    use sskp_blocks::toy::Toy;
 
     #[test]
     fn operations_by_hand() {
@@ -200,7 +200,7 @@ mod tests {
         let mut config = SacConfig { batch: 3, ..SacConfig::default() };
         config.learner.width = 10;
         config.learner.layers = 1;
-        let spec = blocks::env::Env::spec(&Toy::default()).clone();
+        let spec = sskp_blocks::env::Env::spec(&Toy::default()).clone();
         assert_eq!(flops_per_update(&config, &spec), 6000.0);
         // Two layers add 100 to A and to C: 2·3·15·100 more.
         config.learner.layers = 2;

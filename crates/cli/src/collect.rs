@@ -4,9 +4,9 @@ use std::io::{Write, stdout};
 use std::path::PathBuf;
 
 use anyhow::Result;
-use lab::data::collect::{Plan, collect};
-use lab::data::{check_target, write_minari};
-use lab::train::load_policy;
+use sskp_lab::data::collect::{Plan, collect};
+use sskp_lab::data::{check_target, write_minari};
+use sskp_lab::train::load_policy;
 
 use crate::error::OrUsage;
 
@@ -24,7 +24,7 @@ use crate::error::OrUsage;
 pub struct Args {
     /// Robot to play; it must be the one the policy was trained on
     #[arg(long = "env", visible_aliases = ["env-id", "task"], value_name = "ROBOT", value_parser = crate::options::robot())]
-    env: &'static robots::Entry,
+    env: &'static sskp_robots::Entry,
     /// Run directory (its newest checkpoint) or checkpoint folder of the policy
     #[arg(long, value_name = "RUN")]
     policy: PathBuf,

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
 use clap::{Subcommand, ValueEnum};
-use lab::data::check::check;
-use lab::data::{CostFrom, Set, Stats, card, check_target, convert, write_dsrl, write_minari};
+use sskp_lab::data::check::check;
+use sskp_lab::data::{CostFrom, Set, Stats, card, check_target, convert, write_dsrl, write_minari};
 
 use crate::collect::command_line;
 use crate::error::{OrUsage, usage};
@@ -41,7 +41,7 @@ enum What {
         path: PathBuf,
         /// Robot it is of, when the file does not say
         #[arg(long = "env", visible_aliases = ["env-id", "task"], value_name = "ROBOT", value_parser = robot())]
-        env: Option<&'static robots::Entry>,
+        env: Option<&'static sskp_robots::Entry>,
     },
     /// Write a set in another format
     Convert {
@@ -53,7 +53,7 @@ enum What {
         output: PathBuf,
         /// Robot it is of
         #[arg(long = "env", visible_aliases = ["env-id", "task"], value_name = "ROBOT", value_parser = robot())]
-        env: &'static robots::Entry,
+        env: &'static sskp_robots::Entry,
         /// Format to write
         #[arg(long, default_value = "minari")]
         format: OutFormat,

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context as _, Result};
-use lab::config::{Config, Overrides, RunConfig};
-use lab::train::{Session, Watched};
-use lab::{curves, replay};
+use sskp_lab::config::{Config, Overrides, RunConfig};
+use sskp_lab::train::{Session, Watched};
+use sskp_lab::{curves, replay};
 
 use crate::error::OrUsage;
 use crate::options::Signals;
@@ -68,8 +68,8 @@ impl Args {
         let config = Config::resolve(run, &overrides).or_usage()?;
         let seconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs());
         let folder = self.out.join(format!("run-{seconds}"));
-        let session = Session { stop: Signals::listen()?.stop(), quiet: self.quiet, cache: lab::find::cache() };
-        let prepared = lab::train::prepare(&config, session).or_usage()?;
+        let session = Session { stop: Signals::listen()?.stop(), quiet: self.quiet, cache: sskp_lab::find::cache() };
+        let prepared = sskp_lab::train::prepare(&config, session).or_usage()?;
         let summary = prepared.train(&folder)?;
         crate::train::report(&summary, &folder)?;
         if !summary.finished {
@@ -81,7 +81,7 @@ impl Args {
         let page = self.out.join("replay.html");
         let watched = watch(&folder, &page)?;
         let (steps, earned) = watched.rows.first().map_or((0, 0.0), |row| (row.length, row.total_reward));
-        let risk = Watched::mean_risk(&watched.risks).map_or("none".into(), lab::study::short);
+        let risk = Watched::mean_risk(&watched.risks).map_or("none".into(), sskp_lab::study::short);
         let mut out = stdout().lock();
         writeln!(
             out,
@@ -96,8 +96,8 @@ impl Args {
 
 /// Plays the trained policy once and writes the page that shows it.
 fn watch(run: &Path, page: &Path) -> Result<Watched> {
-    let mut trained = lab::train::load_policy(run, |error| eprintln!("warning: {error}"))?;
-    let mut watched = lab::train::watch(&mut trained, 1, 0, false, true)?;
+    let mut trained = sskp_lab::train::load_policy(run, |error| eprintln!("warning: {error}"))?;
+    let mut watched = sskp_lab::train::watch(&mut trained, 1, 0, false, true)?;
     let first = watched.first.take().context("no episode was played")?;
     let (algo, env) = (&trained.config.run.algo, &trained.config.run.env);
     let subtitle = format!("{algo} after {} steps", trained.steps);

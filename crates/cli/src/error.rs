@@ -24,7 +24,7 @@ pub fn usage(text: impl Into<String>) -> Error {
 }
 
 /// Says that a checkpoint cannot be used and the one before it is tried.
-pub fn older_checkpoint(error: &blocks::Error) {
+pub fn older_checkpoint(error: &sskp_blocks::Error) {
     eprintln!("warning: {error}; trying the one before it");
 }
 
@@ -76,7 +76,7 @@ mod tests {
         let disk = || io::Error::other("the disk is full");
         let plain: Result<()> = Err(disk()).context("a.csv");
         assert_eq!(sentence(&plain.unwrap_err()), "a.csv: the disk is full");
-        let quoting: Result<()> = Err(blocks::Error::io("a.csv", disk())).context("the rollout was not kept");
+        let quoting: Result<()> = Err(sskp_blocks::Error::io("a.csv", disk())).context("the rollout was not kept");
         assert_eq!(sentence(&quoting.unwrap_err()), "the rollout was not kept: a.csv: the disk is full");
     }
 

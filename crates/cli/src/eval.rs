@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use lab::train::Watched;
+use sskp_lab::train::Watched;
 
 use crate::error::OrUsage;
 use crate::table::Table;
@@ -36,8 +36,9 @@ pub struct Args {
 impl Args {
     /// Runs the verb.
     pub fn run(self) -> Result<()> {
-        let mut trained = lab::train::load_policy(&self.run, crate::error::older_checkpoint).or_usage()?;
-        let watched = lab::train::watch(&mut trained, self.episodes, self.seed, self.stochastic, self.html.is_some())?;
+        let mut trained = sskp_lab::train::load_policy(&self.run, crate::error::older_checkpoint).or_usage()?;
+        let watched =
+            sskp_lab::train::watch(&mut trained, self.episodes, self.seed, self.stochastic, self.html.is_some())?;
         let Watched { rows, risks, first } = watched;
         let mean_risk = Watched::mean_risk;
         let (algo, env) = (trained.config.run.algo.clone(), trained.config.run.env.clone());
@@ -89,7 +90,7 @@ impl Args {
         }
         if let (Some(path), Some(recording)) = (&self.html, first) {
             let subtitle = format!("{algo} after {} steps, {kind}, seed {}", trained.steps, self.seed);
-            lab::replay::write_html(&recording.into_replay(env, subtitle), path)?;
+            sskp_lab::replay::write_html(&recording.into_replay(env, subtitle), path)?;
             if !self.json {
                 writeln!(out, "replay: {}", path.display())?;
             }

@@ -4,9 +4,9 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use lab::falls::{Plan, STRIDE, fall_study};
-use lab::files::write_whole;
-use lab::study::short;
+use sskp_lab::falls::{Plan, STRIDE, fall_study};
+use sskp_lab::files::write_whole;
+use sskp_lab::study::short;
 
 use crate::error::OrUsage;
 use crate::table::Table;
@@ -44,7 +44,7 @@ pub struct Args {
 impl Args {
     /// Runs the verb.
     pub fn run(self) -> Result<()> {
-        let mut trained = lab::train::load_policy(&self.run, crate::error::older_checkpoint).or_usage()?;
+        let mut trained = sskp_lab::train::load_policy(&self.run, crate::error::older_checkpoint).or_usage()?;
         let Self { falls, tries, back, episodes, seed, .. } = self;
         let study =
             fall_study(&mut trained, Plan { falls: falls as usize, tries, back: back as usize, episodes, seed })?;

@@ -178,14 +178,14 @@ const GAITS: &[(&str, Gait)] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use blocks::rng::Rng;
-    use robots::ROBOTS;
+    use sskp_blocks::rng::Rng;
+    use sskp_robots::ROBOTS;
 
     #[test]
     fn every_robot_has_a_gait_that_lasts_longer_and_earns_more_than_random_actions() {
         for robot in ROBOTS {
             let gait = find(robot.name).unwrap_or_else(|| panic!("{} has no gait", robot.name));
-            let mut env = (robot.make)(robots::Options::default()).unwrap();
+            let mut env = (robot.make)(sskp_robots::Options::default()).unwrap();
             let (dt, mut action) = (env.spec().dt, vec![0.0; env.spec().action_dim]);
             let mut play = |scripted: bool| {
                 let (mut starts, mut random) = (Rng::stream(1, "env"), Rng::stream(1, "actions"));

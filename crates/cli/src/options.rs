@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use lab::config::Overrides;
 use signal_hook::consts::{SIGINT, SIGTERM};
+use sskp_lab::config::Overrides;
 
 use crate::error::OrUsage;
 
@@ -15,7 +15,7 @@ use crate::error::OrUsage;
 pub struct Robot {
     /// Robot to play
     #[arg(long = "env", visible_aliases = ["env-id", "task"], value_name = "ROBOT", value_parser = robot())]
-    pub env: &'static robots::Entry,
+    pub env: &'static sskp_robots::Entry,
     /// Charge contact forces in Ant's and Humanoid's reward (the paper's runs did not)
     #[arg(long)]
     contact_costs: bool,
@@ -23,8 +23,8 @@ pub struct Robot {
 
 impl Robot {
     /// Builds it.
-    pub fn make(&self) -> blocks::Result<Box<dyn blocks::env::Env>> {
-        (self.env.make)(robots::Options { contact_costs: self.contact_costs })
+    pub fn make(&self) -> sskp_blocks::Result<Box<dyn sskp_blocks::env::Env>> {
+        (self.env.make)(sskp_robots::Options { contact_costs: self.contact_costs })
     }
 }
 
@@ -41,8 +41,9 @@ pub fn overrides(config: Option<&Path>, sets: &[String]) -> anyhow::Result<Overr
 }
 
 /// A name of the registry. A wrong one is refused with the list of right ones.
-pub fn robot() -> impl TypedValueParser<Value = &'static robots::Entry> {
-    PossibleValuesParser::new(robots::names()).map(|name| robots::find(&name).expect("clap lets only these names pass"))
+pub fn robot() -> impl TypedValueParser<Value = &'static sskp_robots::Entry> {
+    PossibleValuesParser::new(sskp_robots::names())
+        .map(|name| sskp_robots::find(&name).expect("clap lets only these names pass"))
 }
 
 /// Ctrl-C and SIGTERM: the first asks the run to write a checkpoint and leave, a second Ctrl-C leaves at once.
@@ -73,7 +74,7 @@ impl Signals {
     }
 
     /// What the run watches.
-    pub fn stop(&self) -> lab::train::Stop {
+    pub fn stop(&self) -> sskp_lab::train::Stop {
         Arc::clone(&self.0)
     }
 }

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use blocks::record::{EpisodeRow, Metrics, Recorder};
-use blocks::rng::Rng;
-use blocks::run::{Clock, Run};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lab::replay;
-use lab::rollout::{Recording, Stage};
-use robots::{Entry, ROBOTS};
+use sskp_blocks::record::{EpisodeRow, Metrics, Recorder};
+use sskp_blocks::rng::Rng;
+use sskp_blocks::run::{Clock, Run};
+use sskp_lab::replay;
+use sskp_lab::rollout::{Recording, Stage};
+use sskp_robots::{Entry, ROBOTS};
 
 use crate::gaits;
 use crate::table::Table;
@@ -104,7 +104,7 @@ impl Parade {
 }
 
 fn play(robot: &Entry, controller: Controller, seed: u64, episodes: u64, bar: &ProgressBar) -> Result<Played> {
-    let env = (robot.make)(robots::Options::default())?;
+    let env = (robot.make)(sskp_robots::Options::default())?;
     let (stage, tape) = Stage::new(env).recorded();
     let limit = robot.contract.time_limit as u64;
     let mut recorder = Progress { bar, done: bar.position() };
@@ -145,10 +145,10 @@ struct Progress<'a> {
 }
 
 impl Recorder for Progress<'_> {
-    fn episode(&mut self, _: &EpisodeRow) -> blocks::Result<()> {
+    fn episode(&mut self, _: &EpisodeRow) -> sskp_blocks::Result<()> {
         Ok(())
     }
-    fn metrics(&mut self, _: Clock, _: &Metrics) -> blocks::Result<()> {
+    fn metrics(&mut self, _: Clock, _: &Metrics) -> sskp_blocks::Result<()> {
         Ok(())
     }
     fn step(&mut self, at: Clock) {

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use lab::study::{plan_study, short};
+use sskp_lab::study::{plan_study, short};
 
 use crate::error::OrUsage;
 use crate::table::Table;
@@ -32,7 +32,7 @@ pub struct Args {
 impl Args {
     /// Runs the verb.
     pub fn run(self) -> Result<()> {
-        let mut trained = lab::train::load_policy(&self.run, crate::error::older_checkpoint).or_usage()?;
+        let mut trained = sskp_lab::train::load_policy(&self.run, crate::error::older_checkpoint).or_usage()?;
         let study = plan_study(&mut trained, self.states as usize, self.seed).or_usage()?;
         let folder = self.out.unwrap_or_else(|| {
             // Checkpoints and snapshots lie two folders down.

@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use lab::report::Report;
-use lab::rows::{self, Rows};
+use sskp_lab::report::Report;
+use sskp_lab::rows::{self, Rows};
 
 use crate::error::OrUsage;
 
@@ -33,7 +33,7 @@ impl Args {
     /// Runs the verb.
     pub fn run(self) -> Result<()> {
         let found = rows::find(&self.runs).or_usage()?;
-        let all = found.iter().map(|path| Rows::read(path)).collect::<blocks::Result<Vec<Rows>>>().or_usage()?;
+        let all = found.iter().map(|path| Rows::read(path)).collect::<sskp_blocks::Result<Vec<Rows>>>().or_usage()?;
         let report = Report::new(&all, self.violations).or_usage()?;
         for warning in &report.warnings {
             eprintln!("warning: {warning}");

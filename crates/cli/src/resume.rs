@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use lab::train::Session;
+use sskp_lab::train::Session;
 
 use crate::error::OrUsage;
 use crate::options::Signals;
@@ -29,10 +29,10 @@ pub struct Args {
 impl Args {
     /// Runs the verb.
     pub fn run(self) -> Result<()> {
-        lab::train::read_config(&self.run).or_usage()?;
+        sskp_lab::train::read_config(&self.run).or_usage()?;
         let stop = Signals::listen()?.or_end_of_input(self.leash).stop();
-        let session = Session { stop, quiet: self.quiet, cache: lab::find::cache() };
-        let summary = lab::train::resume(&self.run, self.total_steps, session, crate::error::older_checkpoint)?;
+        let session = Session { stop, quiet: self.quiet, cache: sskp_lab::find::cache() };
+        let summary = sskp_lab::train::resume(&self.run, self.total_steps, session, crate::error::older_checkpoint)?;
         crate::train::report(&summary, &self.run)
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{Write, stdout};
 
 use anyhow::Result;
-use robots::{Column, Entry, ROBOTS};
+use sskp_robots::{Column, Entry, ROBOTS};
 
 use crate::table::Table;
 
@@ -29,7 +29,7 @@ fn list() -> Result<String> {
     let mut table =
         Table::new(&["robot", "obs", "action", "dt (s)", "limit", "about", "violation"]).right(&[1, 2, 3, 4]);
     for robot in ROBOTS {
-        let env = (robot.make)(robots::Options::default())?;
+        let env = (robot.make)(sskp_robots::Options::default())?;
         let spec = env.spec();
         table.row([
             robot.name.to_string(),
@@ -45,7 +45,7 @@ fn list() -> Result<String> {
 }
 
 fn contract(robot: &Entry) -> Result<String> {
-    let env = (robot.make)(robots::Options::default())?;
+    let env = (robot.make)(sskp_robots::Options::default())?;
     let (spec, contract) = (env.spec(), robot.contract);
     let state = env.state_names();
     let (first, last) = (state.first().map_or("", |s| s), state.last().map_or("", |s| s));

@@ -5,13 +5,13 @@ use std::io::{Write as _, stdout};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use blocks::env::{End, Env as _};
-use blocks::record::Memory;
-use blocks::rng::Rng;
-use blocks::run::Run;
-use lab::files::PendingFile;
-use lab::replay;
-use lab::rollout::{Stage, end_word};
+use sskp_blocks::env::{End, Env as _};
+use sskp_blocks::record::Memory;
+use sskp_blocks::rng::Rng;
+use sskp_blocks::run::Run;
+use sskp_lab::files::PendingFile;
+use sskp_lab::replay;
+use sskp_lab::rollout::{Stage, end_word};
 
 use crate::error::{OrUsage, usage};
 use crate::numbers::{self, Form};
@@ -152,7 +152,7 @@ fn read_state(file: &Path, columns: Vec<String>) -> Result<Vec<f64>> {
     Ok(numbers::read(file, &form)?.remove(0))
 }
 
-fn read_actions(file: &Path, robot: &robots::Entry) -> Result<Vec<Vec<f32>>> {
+fn read_actions(file: &Path, robot: &sskp_robots::Entry) -> Result<Vec<Vec<f32>>> {
     let columns = robot.contract.action.iter().map(|c| c.name.to_string()).collect();
     let form = Form { columns, rows: "one row per step", range: Some((-1.0, 1.0)), single: false };
     let rows = numbers::read(file, &form)?;

@@ -4,10 +4,10 @@ use std::io::{Write as _, stdout};
 use std::path::PathBuf;
 
 use anyhow::Result;
-use lab::config::{Config, RunConfig};
-use lab::data::Set;
-use lab::files::PendingFile;
-use lab::train::Session;
+use sskp_lab::config::{Config, RunConfig};
+use sskp_lab::data::Set;
+use sskp_lab::files::PendingFile;
+use sskp_lab::train::Session;
 
 use crate::error::{OrUsage, usage};
 use crate::options::{self, robot};
@@ -24,7 +24,7 @@ pub struct Args {
     demos: Option<PathBuf>,
     /// Robot they are of [default: the one the set names]
     #[arg(long = "env", visible_aliases = ["env-id", "task"], value_name = "ROBOT", value_parser = robot())]
-    env: Option<&'static robots::Entry>,
+    env: Option<&'static sskp_robots::Entry>,
     /// TOML file of settings that differ from the defaults
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -46,7 +46,7 @@ impl Args {
         let demos = self.demos.map(|path| path.display().to_string()).unwrap_or_default();
         let env = match self.env {
             Some(robot) => robot.name.into(),
-            None => Set::open(&lab::find::demonstrations(&demos).or_usage()?).or_usage()?.env,
+            None => Set::open(&sskp_lab::find::demonstrations(&demos).or_usage()?).or_usage()?.env,
         };
         if env.is_empty() {
             return Err(usage(format!("{demos} does not say which robot it is of; say it with --env")));
@@ -57,8 +57,8 @@ impl Args {
         if let Some(out) = &self.out {
             PendingFile::create(out).or_usage()?; // a place that cannot be written shows before the work
         }
-        let session = Session { quiet: self.quiet, cache: lab::find::cache(), ..Session::default() };
-        let (fitted, demos) = lab::skills::fit(&mut config, &session).or_usage()?;
+        let session = Session { quiet: self.quiet, cache: sskp_lab::find::cache(), ..Session::default() };
+        let (fitted, demos) = sskp_lab::skills::fit(&mut config, &session).or_usage()?;
 
         let mut table = Table::bare();
         let (episodes, steps, falls) = (demos.trajectories().len(), demos.steps(), demos.violations());

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
-use lab::sweep::{State, Sweep};
+use sskp_lab::sweep::{State, Sweep};
 
 use crate::error::OrUsage;
 use crate::options::Signals;
@@ -39,7 +39,7 @@ impl Args {
         if self.dry_run {
             return list(&sweep);
         }
-        std::fs::create_dir_all(&sweep.out).map_err(|e| blocks::Error::io(&sweep.out, e)).or_usage()?;
+        std::fs::create_dir_all(&sweep.out).map_err(|e| sskp_blocks::Error::io(&sweep.out, e)).or_usage()?;
         let stop = Signals::listen()?.stop();
         // By this name the system finds the very program that is running, even if a newer one was built meanwhile.
         let myself = PathBuf::from("/proc/self/exe");

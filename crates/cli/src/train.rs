@@ -5,8 +5,8 @@ use std::time::SystemTime;
 
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use lab::config::{Config, RunConfig};
-use lab::train::{Session, Summary};
+use sskp_lab::config::{Config, RunConfig};
+use sskp_lab::train::{Session, Summary};
 
 use crate::error::OrUsage;
 use crate::options::{self, Signals};
@@ -20,10 +20,10 @@ use crate::table::Table;
 pub struct Args {
     /// Method to train
     #[arg(long, value_name = "METHOD", value_parser = method())]
-    algo: &'static methods::Entry,
+    algo: &'static sskp_methods::Entry,
     /// Robot to train on
     #[arg(long = "env", visible_aliases = ["env-id", "task"], value_name = "ROBOT", value_parser = options::robot())]
-    env: &'static robots::Entry,
+    env: &'static sskp_robots::Entry,
     /// Seed of every random stream
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -61,9 +61,9 @@ pub struct Args {
 }
 
 /// A name of the registry of methods.
-fn method() -> impl TypedValueParser<Value = &'static methods::Entry> {
-    let names: Vec<&str> = methods::METHODS.iter().map(|m| m.name).collect();
-    PossibleValuesParser::new(names).map(|name| methods::find(&name).expect("clap lets only these names pass"))
+fn method() -> impl TypedValueParser<Value = &'static sskp_methods::Entry> {
+    let names: Vec<&str> = sskp_methods::METHODS.iter().map(|m| m.name).collect();
+    PossibleValuesParser::new(names).map(|name| sskp_methods::find(&name).expect("clap lets only these names pass"))
 }
 
 impl Args {
@@ -79,16 +79,16 @@ impl Args {
         if let Some(path) = &self.skills {
             (config.run.skills, config.run.skills_sha256) = (path.display().to_string(), String::new());
         }
-        lab::train::check(&config).or_usage()?;
+        sskp_lab::train::check(&config).or_usage()?;
         if self.show_config {
             print!("{}", config.to_toml());
             return Ok(());
         }
         let path = self.log_dir.unwrap_or_else(|| default_folder(&config));
-        lab::run_dir::RunDir::refuse_existing(&path).or_usage()?;
+        sskp_lab::run_dir::RunDir::refuse_existing(&path).or_usage()?;
         let stop = Signals::listen()?.or_end_of_input(self.leash).stop();
-        let session = Session { stop, quiet: self.quiet, cache: lab::find::cache() };
-        let summary = lab::train::prepare(&config, session).or_usage()?.train(&path)?;
+        let session = Session { stop, quiet: self.quiet, cache: sskp_lab::find::cache() };
+        let summary = sskp_lab::train::prepare(&config, session).or_usage()?.train(&path)?;
         report(&summary, &path)
     }
 }

@@ -4,9 +4,9 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
-use lab::rows::Rows;
-use lab::train::Session;
-use lab::verify::verify;
+use sskp_lab::rows::Rows;
+use sskp_lab::train::Session;
+use sskp_lab::verify::verify;
 
 use crate::error::OrUsage;
 use crate::options::Signals;
@@ -31,7 +31,7 @@ impl Args {
     /// Runs the verb.
     pub fn run(self) -> Result<()> {
         let rows = Rows::read(&self.run).or_usage()?;
-        let session = Session { stop: Signals::listen()?.stop(), quiet: self.quiet, cache: lab::find::cache() };
+        let session = Session { stop: Signals::listen()?.stop(), quiet: self.quiet, cache: sskp_lab::find::cache() };
         let verdict = verify(&rows, self.episodes, session)?;
         let mut out = std::io::stdout().lock();
         match verdict.difference {

@@ -3,7 +3,7 @@
 mod common;
 
 use common::Folder;
-use robots::ROBOTS;
+use sskp_robots::ROBOTS;
 
 #[test]
 fn the_list_of_robots_has_a_row_for_each_with_its_violation() {
@@ -115,7 +115,7 @@ fn the_benchmark_prints_one_line_of_json() {
         assert!(out.contains(part), "{out}");
     }
     let out = Folder::new().sskp("bench-methods --env toy --list --json").ok().out;
-    assert_eq!(out.lines().count(), methods::bench::ROWS.len());
+    assert_eq!(out.lines().count(), sskp_methods::bench::ROWS.len());
     let out = Folder::new().sskp("bench-methods --env toy --row sskp-risk --seconds 0.01 --json").ok().out;
     assert_eq!(out.lines().count(), 1);
     // 15·256 + 256·256 + 256 weights and 513 biases.

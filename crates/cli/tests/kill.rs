@@ -48,7 +48,7 @@ fn resume(folder: &Path) -> Vec<String> {
 
 /// Rows, progress and weights: what must not depend on interruptions.
 fn outcome(folder: &Path) -> Vec<Vec<u8>> {
-    let newest = blocks::checkpoint::list(&folder.join("checkpoints")).pop().expect("a checkpoint");
+    let newest = sskp_blocks::checkpoint::list(&folder.join("checkpoints")).pop().expect("a checkpoint");
     let files = ["policy", "weights", "optimiser", "replay", "simulator"];
     let weights = files.map(|name| fs::read(newest.join(format!("{name}.safetensors"))).unwrap_or_default());
     let files = ["episodes.csv", "config.json", "manifest.json"].map(|name| fs::read(folder.join(name)).unwrap());
@@ -58,9 +58,9 @@ fn outcome(folder: &Path) -> Vec<Vec<u8>> {
 #[test]
 fn a_run_killed_at_random_moments_ends_with_the_bytes_of_an_undisturbed_one() {
     let dir = tempfile::tempdir().unwrap();
-    let mut rng = blocks::rng::Rng::stream(11, "when to kill");
-    for method in methods::METHODS {
-        for robot in robots::ROBOTS {
+    let mut rng = sskp_blocks::rng::Rng::stream(11, "when to kill");
+    for method in sskp_methods::METHODS {
+        for robot in sskp_robots::ROBOTS {
             let what = format!("{} on {}", method.name, robot.name);
             let whole = dir.path().join(format!("{what}, undisturbed"));
             let killed = dir.path().join(format!("{what}, killed"));

@@ -2,14 +2,14 @@
 
 mod common;
 
-use blocks::env::Env as _;
-use blocks::rng::Rng;
 use common::Folder;
-use robots::ROBOTS;
-use robots::sim::{MujocoEnv, Robot};
+use sskp_blocks::env::Env as _;
+use sskp_blocks::rng::Rng;
+use sskp_robots::ROBOTS;
+use sskp_robots::sim::{MujocoEnv, Robot};
 
 /// A file of `steps` mild actions for a robot.
-fn actions(robot: &robots::Entry, steps: usize) -> String {
+fn actions(robot: &sskp_robots::Entry, steps: usize) -> String {
     let names: Vec<&str> = robot.contract.action.iter().map(|c| c.name).collect();
     let mut text = names.join(",") + "\n";
     for t in 0..steps {
@@ -44,7 +44,7 @@ fn the_table_has_a_row_per_step_and_numbers_that_read_back_exactly() {
     let text = folder.read("a.csv");
     let mut lines = text.lines();
     assert_eq!(lines.next(), Some("step,obs_0,obs_1,obs_2,obs_3,obs_4,reward,cost,end"));
-    let mut env = robots::make("toy", robots::Options::default()).unwrap();
+    let mut env = sskp_robots::make("toy", sskp_robots::Options::default()).unwrap();
     env.reset(&mut Rng::stream(3, "env"));
     let mut rng = Rng::stream(3, "actions");
     let mut action = [0.0; 2];
@@ -82,15 +82,19 @@ fn it_stops_at_the_end_of_the_episode_and_names_it() {
 
 #[test]
 fn a_rollout_from_a_seeds_start_state_equals_the_one_from_the_seed() {
-    let robots: [&'static Robot; 4] =
-        [&robots::ant::ROBOT, &robots::cheetah::ROBOT, &robots::hopper::ROBOT, &robots::humanoid::ROBOT];
+    let robots: [&'static Robot; 4] = [
+        &sskp_robots::ant::ROBOT,
+        &sskp_robots::cheetah::ROBOT,
+        &sskp_robots::hopper::ROBOT,
+        &sskp_robots::humanoid::ROBOT,
+    ];
     for robot in robots {
-        let mut env = MujocoEnv::new(robot, robots::Options::default()).unwrap();
+        let mut env = MujocoEnv::new(robot, sskp_robots::Options::default()).unwrap();
         env.reset(&mut Rng::stream(7, "env"));
         let state: Vec<String> = env.data().qpos().iter().chain(env.data().qvel()).map(|x| format!("{x:?}")).collect();
         let folder = Folder::new();
         folder.write("state.csv", env.state_names().join(",") + "\n" + &state.join(",") + "\n");
-        folder.write("actions.csv", actions(robots::find(robot.name).unwrap(), 60));
+        folder.write("actions.csv", actions(sskp_robots::find(robot.name).unwrap(), 60));
         let play = format!("rollout --env {} --actions actions.csv", robot.name);
         folder.sskp(&format!("{play} --seed 7 --out seeded.csv")).ok();
         folder.sskp(&format!("{play} --from state.csv --out given.csv")).ok();

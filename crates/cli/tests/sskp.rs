@@ -9,8 +9,8 @@ use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use blocks::demos::{Demonstrations, Ending};
-use lab::data::{About, write_minari};
+use sskp_blocks::demos::{Demonstrations, Ending};
+use sskp_lab::data::{About, write_minari};
 
 /// A folder in which the program runs, with a place of its own for fitted models.
 struct Place(tempfile::TempDir);
@@ -42,7 +42,7 @@ impl Place {
 }
 
 fn train<'a>(algo: &str, sets: &'a [String], run: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    let algo = methods::find(algo).unwrap().name;
+    let algo = sskp_methods::find(algo).unwrap().name;
     let mut args = vec!["train", "--algo", algo, "--env", "toy", "--seed", "3", "-n", "400", "--log-dir", run];
     args.extend(sets.iter().flat_map(|set| ["--set", set]));
     args.extend(more);
@@ -71,7 +71,7 @@ fn fine(output: &Output) -> String {
 
 /// Rows and weights.
 fn outcome(run: &Path) -> Vec<Vec<u8>> {
-    let newest = blocks::checkpoint::list(&run.join("checkpoints")).pop().expect("a checkpoint");
+    let newest = sskp_blocks::checkpoint::list(&run.join("checkpoints")).pop().expect("a checkpoint");
     let files = ["policy", "weights", "optimiser", "replay", "simulator"];
     let mut all: Vec<_> = files.map(|f| fs::read(newest.join(format!("{f}.safetensors"))).unwrap()).to_vec();
     all.extend(["episodes.csv", "offline.json"].map(|f| fs::read(run.join(f)).unwrap()));
@@ -79,9 +79,9 @@ fn outcome(run: &Path) -> Vec<Vec<u8>> {
 }
 
 /// The toy's set, changed.
-fn toy(change: impl Fn(&mut blocks::demos::Trajectory)) -> Demonstrations {
+fn toy(change: impl Fn(&mut sskp_blocks::demos::Trajectory)) -> Demonstrations {
     let mut demos = Demonstrations::new("toy", 5, 2);
-    for trajectory in blocks::toy::demonstrations(9).trajectories() {
+    for trajectory in sskp_blocks::toy::demonstrations(9).trajectories() {
         let mut trajectory = trajectory.clone();
         change(&mut trajectory);
         demos.push(trajectory).unwrap();
@@ -104,7 +104,7 @@ fn demonstrations_that_cannot_be_used_are_refused_before_anything_is_written() {
         t.end = Ending::Cut;
     });
     refused(&place, &with(&place.set("toy/safe-v0", &safe)), &["safe-v0", "no violation"]);
-    let last = |t: &mut blocks::demos::Trajectory, steps: usize| {
+    let last = |t: &mut sskp_blocks::demos::Trajectory, steps: usize| {
         let from = t.steps() - steps;
         t.observations.drain(..from * 5);
         t.actions.drain(..from * 2);
@@ -134,7 +134,7 @@ fn demonstrations_that_cannot_be_used_are_refused_before_anything_is_written() {
 #[test]
 fn a_set_is_found_in_the_folder_that_the_environment_names() {
     let place = Place::new();
-    place.set("toy/medium-v0", &blocks::toy::demonstrations(9));
+    place.set("toy/medium-v0", &sskp_blocks::toy::demonstrations(9));
     let mut sets = small::settings("sskp", "toy");
     sets.retain(|s| !s.starts_with("run.demos"));
     let args = train("sskp", &sets, "run", &["--quiet"]);
@@ -200,7 +200,7 @@ fn a_model_made_by_itself_is_reused_by_name_and_refused_where_it_does_not_fit() 
 #[test]
 fn a_signal_while_learning_from_demonstrations_leaves_cleanly_and_resume_begins_again() {
     let place = Place::new();
-    let demos = place.set("toy/mine-v0", &blocks::toy::demonstrations(9));
+    let demos = place.set("toy/mine-v0", &sskp_blocks::toy::demonstrations(9));
     let mut sets = small::settings("sskp", "toy");
     sets.retain(|s| !s.starts_with("run.demos"));
     // Long enough to be hit.
@@ -228,7 +228,7 @@ fn a_signal_while_learning_from_demonstrations_leaves_cleanly_and_resume_begins_
         fs::rename(&data, &away).unwrap();
         let gone = place.sskp(&["resume", &run]);
         assert!(!gone.status.success() && text(&gone.stderr).contains("before its first checkpoint"), "{gone:?}");
-        place.set("toy/mine-v0", &blocks::toy::demonstrations(8));
+        place.set("toy/mine-v0", &sskp_blocks::toy::demonstrations(8));
         let changed = place.sskp(&["resume", &run]);
         assert!(!changed.status.success() && text(&changed.stderr).contains("has changed"), "{changed:?}");
         fs::remove_dir_all(&data).unwrap();

@@ -3,8 +3,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use blocks::rng::Rng;
-use robots::ROBOTS;
+use sskp_blocks::rng::Rng;
+use sskp_robots::ROBOTS;
 
 struct Counting;
 
@@ -30,7 +30,7 @@ static ALLOCATOR: Counting = Counting;
 #[test]
 fn stepping_does_not_allocate() {
     for robot in ROBOTS {
-        let mut env = (robot.make)(robots::Options::default()).unwrap();
+        let mut env = (robot.make)(sskp_robots::Options::default()).unwrap();
         let mut rng = Rng::stream(0, "allocation test");
         let mut action = vec![0.0; env.spec().action_dim];
         env.reset(&mut rng);

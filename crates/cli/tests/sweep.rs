@@ -54,7 +54,7 @@ fn outcome(out: &Path, methods: &[&str]) -> Vec<(String, Vec<u8>)> {
         let folder = out.join(format!("toy/{method}/seed-{seed}"));
         let summary = fs::read_to_string(folder.join("summary.json")).unwrap();
         assert!(summary.contains("\"finished\": true"), "{summary}");
-        let newest = blocks::checkpoint::list(&folder.join("checkpoints")).pop().expect("a checkpoint");
+        let newest = sskp_blocks::checkpoint::list(&folder.join("checkpoints")).pop().expect("a checkpoint");
         let files = ["policy", "weights", "optimiser", "replay"].map(|f| newest.join(format!("{f}.safetensors")));
         found.push((format!("{}: progress", folder.display()), progress::rows(&folder).into()));
         for file in
@@ -98,7 +98,7 @@ fn a_sweep_killed_ten_times_ends_with_the_rows_of_an_undisturbed_one() {
     let start = Instant::now();
     assert!(sweep(&file, &whole).status().unwrap().success());
     let length = start.elapsed();
-    let mut rng = blocks::rng::Rng::stream(12, "when to kill");
+    let mut rng = sskp_blocks::rng::Rng::stream(12, "when to kill");
     let (mut kills, mut lives) = (0, 0);
     let mut killed = PathBuf::new();
     // A sweep that reaches its end before the tenth kill is followed by another one.

@@ -1,6 +1,6 @@
 //! Run directories in the tools that people already have: TensorBoard's own reader, and what OmniSafe's plotter reads.
 //!
-//! Ignored unless asked for: `SSKP_TENSORBOARD_PYTHON=venv/bin/python cargo test --release -p cli --test tensorboard -- --ignored`,
+//! Ignored unless asked for: `SSKP_TENSORBOARD_PYTHON=venv/bin/python cargo test --release -p sskp --test tensorboard -- --ignored`,
 //! where that Python has tensorboard 2.21.0 and pandas.
 
 #[path = "../../lab/tests/common/small.rs"]
@@ -74,9 +74,9 @@ fn tensorboard_and_omnisafe_read_what_we_write() {
     let replace = |bytes: &mut Vec<u8>, a: &str, b: &str| {
         *bytes = String::from_utf8(std::mem::take(bytes)).unwrap().replace(a, b).into_bytes();
     };
-    let file = lab::events::FILE;
+    let file = sskp_lab::events::FILE;
     faulty(file, &|bytes| *bytes.iter_mut().nth_back(5).unwrap() ^= 1, "the steps differ");
-    faulty(file, &|bytes| *bytes = lab::events::of_progress(shorter), "the steps differ");
+    faulty(file, &|bytes| *bytes = sskp_lab::events::of_progress(shorter), "the steps differ");
     faulty(
         "config.json",
         &|b| replace(b, "steps_per_epoch\": 1000", "steps_per_epoch\": 999"),

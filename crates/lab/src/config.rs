@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use blocks::{Error, Result};
 use serde::{Deserialize, Serialize};
+use sskp_blocks::{Error, Result};
 use toml::{Table, Value};
 
 /// What every run has, whatever its method: the table `[run]` of `config.toml`.
@@ -27,7 +27,7 @@ pub struct RunConfig {
     pub keep_checkpoints: usize,
     /// Environment steps between snapshots of the policy, all of them kept; 0 for none.
     pub policy_every: u64,
-    /// Charge contact forces (see `robots::Options`).
+    /// Charge contact forces (see `sskp_robots::Options`).
     pub contact_costs: bool,
     /// The demonstrations, for methods that begin with some: a path, or the name of a shipped set.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -75,7 +75,7 @@ impl RunConfig {
 /// `steps_per_epoch`. A number of its own, not the budget, which may grow when a run is resumed.
 pub const EPOCH: u64 = 1000;
 
-/// A complete configuration: `[run]` and the method's own table ([`methods::Entry::table`]).
+/// A complete configuration: `[run]` and the method's own table ([`sskp_methods::Entry::table`]).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// The common part.
@@ -155,8 +155,8 @@ fn merge(into: &mut Table, from: Table) {
 impl Config {
     /// Defaults and overrides made one.
     pub fn resolve(run: RunConfig, overrides: &Overrides) -> Result<Self> {
-        let entry = methods::find(&run.algo)?;
-        let env = robots::make(&run.env, robots::Options::default())?;
+        let entry = sskp_methods::find(&run.algo)?;
+        let env = sskp_robots::make(&run.env, sskp_robots::Options::default())?;
         let method: Table = toml::from_str(&(entry.defaults)(env.spec())).expect("defaults are TOML");
         let mut all = Table::new();
         let mut common = Table::try_from(&run).expect("plain");
@@ -179,7 +179,7 @@ impl Config {
     fn from_table(mut all: Table) -> Result<Self> {
         let run = all.remove("run").ok_or_else(|| Error::other("there is no table [run]"))?;
         let run: RunConfig = run.try_into().map_err(|e| Error::other(format!("[run]: {e}")))?;
-        let table = methods::find(&run.algo)?.table;
+        let table = sskp_methods::find(&run.algo)?.table;
         let Some(Value::Table(method)) = all.remove(table) else {
             return Err(Error::other(format!("there is no table [{table}]")));
         };
@@ -233,7 +233,7 @@ impl Config {
     fn tables(&self) -> Table {
         let mut all = Table::new();
         all.insert("run".into(), Value::Table(Table::try_from(&self.run).expect("plain")));
-        let table = methods::find(&self.run.algo).expect("a resolved configuration names a method").table;
+        let table = sskp_methods::find(&self.run.algo).expect("a resolved configuration names a method").table;
         all.insert(table.into(), Value::Table(self.method.clone()));
         all
     }
@@ -246,7 +246,7 @@ impl Config {
     /// What makes two runs the same run: everything but how far it goes, how it is kept, and where the files lie whose
     /// content it began with.
     pub fn identity(&self) -> String {
-        blocks::checkpoint::sha256(self.essence().to_toml())
+        sskp_blocks::checkpoint::sha256(self.essence().to_toml())
     }
 
     /// Itself, with everything levelled that does not belong to its identity.

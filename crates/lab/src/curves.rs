@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use blocks::{Error, Result};
+use sskp_blocks::{Error, Result};
 
 use crate::chart::{Chart, Mark, Series};
 use crate::files::write_whole;
@@ -32,7 +32,7 @@ pub fn write_html(run: &Path, summary: &Summary, path: &Path) -> Result<()> {
 pub fn html(run: &Path, summary: &Summary) -> Result<String> {
     let config = read_config(run)?.run;
     let episodes = episodes(&run.join("episodes.csv"))?;
-    let limit = robots::find(&config.env)?.contract.time_limit as f64;
+    let limit = sskp_robots::find(&config.env)?.contract.time_limit as f64;
     let mut charts = vec![returns(&episodes, limit), violations(&episodes)];
     charts.extend(risks(&run.join("progress.csv"))?);
     let title = format!("{} on {}", config.algo, config.env);

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use blocks::env::{End, Env};
-use blocks::rng::Rng;
-use blocks::{Error, Result};
-use methods::Actor;
-use robots::Options;
+use sskp_blocks::env::{End, Env};
+use sskp_blocks::rng::Rng;
+use sskp_blocks::{Error, Result};
+use sskp_methods::Actor;
+use sskp_robots::Options;
 
 use crate::train::Trained;
 
@@ -77,7 +77,8 @@ pub struct Distance {
 /// Plays a policy as in training until it has fallen often enough; every fall is rewound to the beginnings of the last strides and
 /// played again with fresh random choices.
 pub fn fall_study(trained: &mut Trained, plan: Plan) -> Result<FallStudy> {
-    let mut env = robots::make(&trained.config.run.env, Options { contact_costs: trained.config.run.contact_costs })?;
+    let mut env =
+        sskp_robots::make(&trained.config.run.env, Options { contact_costs: trained.config.run.contact_costs })?;
     let mut rng = Rng::stream(plan.seed, "starts");
     let mut player = Player { actor: &mut *trained.actor, action: vec![0.0; env.spec().action_dim], state: Vec::new() };
     let mut study = FallStudy::default();

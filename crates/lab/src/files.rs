@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use blocks::{Error, Result};
+use sskp_blocks::{Error, Result};
 
 /// A file that appears whole or not at all: written under a hidden name in its folder and renamed by
 /// [`PendingFile::commit`]. Dropped without that, it leaves nothing behind.

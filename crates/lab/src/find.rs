@@ -3,7 +3,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use blocks::{Error, Result};
+use sskp_blocks::{Error, Result};
 
 /// The folder of sets, if it is not one of the usual ones.
 pub const DATA: &str = "SSKP_DATA";

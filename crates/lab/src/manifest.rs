@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use blocks::Result;
-use blocks::checkpoint::sha256;
 use serde::{Deserialize, Serialize};
+use sskp_blocks::Result;
+use sskp_blocks::checkpoint::sha256;
 
 use crate::config::Config;
 use crate::files::write_whole;
@@ -79,8 +79,8 @@ impl Part {
             version: env!("CARGO_PKG_VERSION").into(),
             commit: option_env!("SSKP_COMMIT").map(String::from),
             binary_sha256: binary(),
-            model_sha256: robots::find(&config.run.env)?.model.map(sha256),
-            mujoco: robots::mujoco_version().into(),
+            model_sha256: sskp_robots::find(&config.run.env)?.model.map(sha256),
+            mujoco: sskp_robots::mujoco_version().into(),
             target: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
             cpu: cpu(),
         })

@@ -6,9 +6,9 @@
 
 use std::path::Path;
 
-use blocks::env::{Anomaly, End, Geom, Pose, Shape};
-use blocks::{Error, Result};
 use serde::Serialize;
+use sskp_blocks::env::{Anomaly, End, Geom, Pose, Shape};
+use sskp_blocks::{Error, Result};
 
 use crate::files::write_whole;
 use crate::svg::escape;
@@ -159,7 +159,7 @@ fn page(replay: &Replay) -> Result<Page<'_>> {
         |values: &mut dyn Iterator<Item = f32>| base64(&values.flat_map(f32::to_le_bytes).collect::<Vec<u8>>());
     let risks = frames.iter().any(|f| f.risk.is_some());
     // A robot that is not in the registry still has a page, only without the words of its contract.
-    let contract = robots::find(&replay.env).ok().map(|r| r.contract);
+    let contract = sskp_robots::find(&replay.env).ok().map(|r| r.contract);
     Ok(Page {
         title: &replay.title,
         subtitle: &replay.subtitle,
@@ -220,11 +220,11 @@ fn base64(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
     use crate::rollout::Stage;
-    use blocks::env::Env;
-    use blocks::rng::Rng;
+    use sskp_blocks::env::Env;
+    use sskp_blocks::rng::Rng;
 
-    fn play(robot: &robots::Entry, steps: usize) -> Replay {
-        let env = (robot.make)(robots::Options::default()).unwrap();
+    fn play(robot: &sskp_robots::Entry, steps: usize) -> Replay {
+        let env = (robot.make)(sskp_robots::Options::default()).unwrap();
         let (mut stage, tape) = Stage::new(env).recorded();
         stage.reset(&mut Rng::stream(0, "env"));
         let action = vec![0.0; stage.spec().action_dim];
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_thousand_frames_of_every_robot_stay_below_a_megabyte() {
-        for robot in robots::ROBOTS {
+        for robot in sskp_robots::ROBOTS {
             let page = html(&play(robot, 1000)).unwrap();
             assert!(page.len() < 1_000_000, "{}: {} bytes", robot.name, page.len());
             let data = data(&page);
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn text_cannot_leave_its_place_in_the_page() {
-        let toy = robots::find("toy").unwrap();
+        let toy = sskp_robots::find("toy").unwrap();
         let mut replay = play(toy, 2);
         let nasty = "</script><script>alert(1)</script><!-- {{data}} \"&\u{2028}";
         replay.title = nasty.into();
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn the_page_asks_nothing_of_a_network() {
-        let page = html(&play(robots::find("toy").unwrap(), 2)).unwrap();
+        let page = html(&play(sskp_robots::find("toy").unwrap(), 2)).unwrap();
         for mark in ["http:", "https:", "src=", "@import", "url(", "fetch(", "import("] {
             assert!(!page.contains(mark), "{mark}");
         }
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_frame_that_is_not_finite_shows_the_one_before_it() {
-        let mut replay = play(robots::find("hopper").unwrap(), 3);
+        let mut replay = play(sskp_robots::find("hopper").unwrap(), 3);
         let as_played = data(&html(&replay).unwrap());
         replay.frames.push(replay.frames[3].clone());
         let whole = data(&html(&replay).unwrap());
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_replay_without_frames_or_with_too_few_poses_is_refused() {
-        let mut replay = play(robots::find("toy").unwrap(), 2);
+        let mut replay = play(sskp_robots::find("toy").unwrap(), 2);
         replay.frames[1].poses.pop();
         let error = html(&replay).unwrap_err().to_string();
         assert!(error.contains("frame 1") && error.contains("1 poses for 2"), "{error}");

@@ -1,13 +1,13 @@
 //! Episodes as they are played: where they start, and what is kept of them for a replay page.
 //!
-//! [`Stage`] wraps a robot so that `blocks::run::Run`, which owns the robot and counts every step, needs no second way of
+//! [`Stage`] wraps a robot so that `sskp_blocks::run::Run`, which owns the robot and counts every step, needs no second way of
 //! stepping for a recorded episode or for one from a given state.
 
 use std::sync::{Arc, Mutex};
 
-use blocks::Result;
-use blocks::env::{Anomaly, End, Env, Geom, Pose, Spec, Step};
-use blocks::rng::Rng;
+use sskp_blocks::Result;
+use sskp_blocks::env::{Anomaly, End, Env, Geom, Pose, Spec, Step};
+use sskp_blocks::rng::Rng;
 
 use crate::replay::{Frame, Replay};
 
@@ -207,9 +207,9 @@ pub fn end_word(end: Option<End>, anomaly: Option<Anomaly>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use blocks::record::Memory;
-    use blocks::run::Run;
-    use blocks::toy::Toy;
+    use sskp_blocks::record::Memory;
+    use sskp_blocks::run::Run;
+    use sskp_blocks::toy::Toy;
 
     fn play(stage: Stage, budget: u64) -> u64 {
         let mut memory = Memory::default();

@@ -5,9 +5,9 @@ use std::fs::{self, File};
 use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 
-use blocks::record::EpisodeRow;
-use blocks::{Error, Result};
 use serde_json::Value;
+use sskp_blocks::record::EpisodeRow;
+use sskp_blocks::{Error, Result};
 
 use crate::config::Config;
 use crate::files::{PendingFile, write_whole};
@@ -78,7 +78,7 @@ impl Rows {
 
     /// Hash of the rows' text.
     pub fn sha256(&self) -> String {
-        blocks::checkpoint::sha256(&self.text)
+        sskp_blocks::checkpoint::sha256(&self.text)
     }
 
     /// Writes it as committed rows under `folder`; gives the file of the rows.

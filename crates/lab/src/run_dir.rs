@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use blocks::checkpoint::{self, Loader, Saver};
-use blocks::record::{EpisodeRow, Metrics, Recorder};
-use blocks::run::Clock;
-use blocks::{Error, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
+use sskp_blocks::checkpoint::{self, Loader, Saver};
+use sskp_blocks::record::{EpisodeRow, Metrics, Recorder};
+use sskp_blocks::run::Clock;
+use sskp_blocks::{Error, Result};
 
 use crate::config::{Config, EPOCH};
 use crate::files::write_whole;

@@ -1,10 +1,10 @@
 //! Fitting a skill model by itself, for runs that name it.
 
-use methods::sskp::SskpConfig;
-use methods::sskp::artifact::{self, Files, Fitted};
+use sskp_methods::sskp::SskpConfig;
+use sskp_methods::sskp::artifact::{self, Files, Fitted};
 
-use blocks::demos::Demonstrations;
-use blocks::{Error, Result};
+use sskp_blocks::demos::Demonstrations;
+use sskp_blocks::{Error, Result};
 
 use crate::config::Config;
 use crate::run_dir::Display;

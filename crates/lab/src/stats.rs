@@ -2,9 +2,9 @@
 //! probability of improvement are those of Agarwal et al. 2021, "Deep Reinforcement Learning at the Edge of the Statistical
 //! Precipice", and agree with its package rliable (`crates/lab/tests/stats_rliable.rs`).
 
-use blocks::record::EpisodeRow;
-use blocks::rng::Rng;
 use serde::Serialize;
+use sskp_blocks::record::EpisodeRow;
+use sskp_blocks::rng::Rng;
 
 /// Episodes of a running mean of returns, as in `progress.csv`.
 pub const WINDOW: usize = 20;

@@ -11,9 +11,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use blocks::{Error, Result};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde::Deserialize;
+use sskp_blocks::{Error, Result};
 use toml::{Table, Value};
 
 use crate::config::{Config, Overrides, RunConfig, read_toml};
@@ -270,7 +270,7 @@ impl Grid {
         if let Some(settings) = self.files.get(method) {
             overrides.file(&file.parent().unwrap_or(Path::new("")).join(settings))?;
         }
-        let entry = methods::find(method)?;
+        let entry = sskp_methods::find(method)?;
         for table in [Some(&self.set), self.robot.get(robot)].into_iter().flatten() {
             let own = |(name, _): &(&String, _)| *name == "run" || *name == entry.table;
             let mut table: Table = table.iter().filter(own).map(|(k, v)| (k.clone(), v.clone())).collect();
@@ -291,17 +291,17 @@ impl Grid {
 /// Names that exist, in every place where there are names.
 fn check_names(grid: &Grid) -> Result<()> {
     for block in &grid.cells {
-        block.robots.iter().try_for_each(|name| robots::find(name).map(|_| ()))?;
-        block.methods.iter().try_for_each(|name| methods::find(name).map(|_| ()))?;
+        block.robots.iter().try_for_each(|name| sskp_robots::find(name).map(|_| ()))?;
+        block.methods.iter().try_for_each(|name| sskp_methods::find(name).map(|_| ()))?;
     }
-    grid.files.keys().try_for_each(|name| methods::find(name).map(|_| ()))?;
-    grid.robot.keys().try_for_each(|name| robots::find(name).map(|_| ()))?;
+    grid.files.keys().try_for_each(|name| sskp_methods::find(name).map(|_| ()))?;
+    grid.robot.keys().try_for_each(|name| sskp_robots::find(name).map(|_| ()))?;
     for (place, table) in std::iter::once(("set".into(), &grid.set))
         .chain(grid.robot.iter().map(|(robot, table)| (format!("robot.{robot}"), table)))
     {
         for name in table.keys().filter(|name| *name != "run") {
-            if !methods::METHODS.iter().any(|m| m.table == name) {
-                let error = methods::find(name).err().map_or(String::new(), |e| e.to_string());
+            if !sskp_methods::METHODS.iter().any(|m| m.table == name) {
+                let error = sskp_methods::find(name).err().map_or(String::new(), |e| e.to_string());
                 return Err(Error::other(format!("[{place}.{name}]: {error}")));
             }
         }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use blocks::checkpoint::{self, Loader};
-use blocks::demos::Demonstrations;
-use blocks::env::{Env, Spec, Step};
-use blocks::record::{EpisodeRow, Memory, Recorder};
-use blocks::run::{Clock, Run};
-use blocks::{Error, Result};
-use methods::{Actor, Method, Setup};
-use robots::Options;
 use serde::Serialize;
+use sskp_blocks::checkpoint::{self, Loader};
+use sskp_blocks::demos::Demonstrations;
+use sskp_blocks::env::{Env, Spec, Step};
+use sskp_blocks::record::{EpisodeRow, Memory, Recorder};
+use sskp_blocks::run::{Clock, Run};
+use sskp_blocks::{Error, Result};
+use sskp_methods::{Actor, Method, Setup};
+use sskp_robots::Options;
 
 use crate::config::{Config, RunConfig};
 use crate::files::write_whole;
@@ -64,8 +64,8 @@ pub struct Session {
 }
 
 pub(crate) fn build(config: &Config, cache: Option<&Path>) -> Result<(Box<dyn Env>, Box<dyn Method>)> {
-    let env = robots::make(&config.run.env, Options { contact_costs: config.run.contact_costs })?;
-    let entry = methods::find(&config.run.algo)?;
+    let env = sskp_robots::make(&config.run.env, Options { contact_costs: config.run.contact_costs })?;
+    let entry = sskp_methods::find(&config.run.algo)?;
     let mut setup = Setup::new(entry.table, config.run.seed, config.run.threads);
     setup.skills = Some(&config.run.skills).filter(|path| !path.is_empty()).map(PathBuf::from);
     setup.cache = cache.map(PathBuf::from);
@@ -147,7 +147,7 @@ fn absolute(path: &Path) -> Result<String> {
 fn refuse_files(config: &Config) -> Result<()> {
     let run = &config.run;
     let refuse = |what: &str, flag: &str| Err(Error::other(format!("{} uses no {what}: leave out {flag}", run.algo)));
-    if !(run.demos.is_empty() || methods::find(&run.algo)?.demos) {
+    if !(run.demos.is_empty() || sskp_methods::find(&run.algo)?.demos) {
         return refuse("demonstrations", "--demos");
     }
     // Methods with a skill model have a table of settings for it.
@@ -162,7 +162,7 @@ fn refuse_files(config: &Config) -> Result<()> {
 fn lessons(config: &mut Config, spec: &Spec, method: &dyn Method) -> Result<Option<Demonstrations>> {
     refuse_files(config)?;
     let run = &mut config.run;
-    if !methods::find(&run.algo)?.demos {
+    if !sskp_methods::find(&run.algo)?.demos {
         return Ok(None);
     }
     let demos = demonstrations(run, spec)?;
@@ -343,7 +343,7 @@ pub fn evaluate(
     mut seen: impl FnMut(&mut dyn Env, Option<&Step>, Option<f32>),
 ) -> Result<Vec<EpisodeRow>> {
     let options = Options { contact_costs: trained.config.run.contact_costs };
-    let env = robots::make(&trained.config.run.env, options)?;
+    let env = sskp_robots::make(&trained.config.run.env, options)?;
     let mut memory = Memory::default();
     let mut run = Run::new(env, seed, u64::MAX, &mut memory);
     let mut action = vec![0.0; run.spec().action_dim];

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use blocks::record::{EpisodeRow, Metrics, Recorder};
-use blocks::run::{Clock, Run};
-use blocks::{Error, Result};
+use sskp_blocks::record::{EpisodeRow, Metrics, Recorder};
+use sskp_blocks::run::{Clock, Run};
+use sskp_blocks::{Error, Result};
 
 use crate::rows::{Rows, line};
 use crate::run_dir::Display;
@@ -75,7 +75,7 @@ pub fn verify(rows: &Rows, episodes: u64, session: Session) -> Result<Verdict> {
     Ok(Verdict {
         same: same as u64,
         steps: expected[..same].last().map_or(0, |row| row.steps),
-        sha256: blocks::checkpoint::sha256(text),
+        sha256: sskp_blocks::checkpoint::sha256(text),
         stopped: stopped && same < expected.len() && witness.difference.is_none(),
         difference: witness.difference,
     })

@@ -1,6 +1,6 @@
 //! Replay pages, charts and reports in a real browser: headless Chromium with WebGL in software, so no graphics card is needed.
 //!
-//! Not run by default, because not every machine has a browser: `cargo test --release -p lab --test browser -- --ignored`.
+//! Not run by default, because not every machine has a browser: `cargo test --release -p sskp-lab --test browser -- --ignored`.
 //! `CHROME` names another browser of the Chromium family; `SSKP_SCREENSHOTS` names a folder for pictures of the pages.
 
 #[path = "common/made_up.rs"]
@@ -9,20 +9,20 @@ mod made_up;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use blocks::env::End;
-use blocks::record::Memory;
-use blocks::rng::Rng;
-use blocks::run::Run;
-use lab::chart::{Chart, Series};
-use lab::replay::{Replay, write_html};
-use lab::report::Report;
-use lab::rollout::Stage;
-use lab::study::PlanStudy;
-use robots::ROBOTS;
+use sskp_blocks::env::End;
+use sskp_blocks::record::Memory;
+use sskp_blocks::rng::Rng;
+use sskp_blocks::run::Run;
+use sskp_lab::chart::{Chart, Series};
+use sskp_lab::replay::{Replay, write_html};
+use sskp_lab::report::Report;
+use sskp_lab::rollout::Stage;
+use sskp_lab::study::PlanStudy;
+use sskp_robots::ROBOTS;
 
 /// One episode of random actions, half a minute at most.
-fn play(robot: &robots::Entry) -> Replay {
-    let env = (robot.make)(robots::Options::default()).unwrap();
+fn play(robot: &sskp_robots::Entry) -> Replay {
+    let env = (robot.make)(sskp_robots::Options::default()).unwrap();
     let (stage, tape) = Stage::new(env).recorded();
     let mut memory = Memory::default();
     let mut run = Run::new(Box::new(stage), 1, 600, &mut memory);
@@ -197,7 +197,7 @@ fn every_robot_is_drawn_whole_and_can_be_played_and_scrubbed() {
 #[test]
 #[ignore = "needs Chromium"]
 fn the_page_plays_by_itself() {
-    let page = Page::new(&play(robots::find("cheetah").unwrap()));
+    let page = Page::new(&play(sskp_robots::find("cheetah").unwrap()));
     let drawn = |dom: &Dom| dom.data("drawn").map_or(0, |n| n.parse::<usize>().unwrap());
     // How many pictures a headless browser draws in its own time depends on the machine: a slow one gets more time.
     let mut dom = page.dom("", &[DESK]);
@@ -231,7 +231,7 @@ fn a_phone_and_the_dark_theme_show_all_of_it() {
 #[test]
 #[ignore = "needs Chromium"]
 fn a_predicted_risk_gets_a_line_of_its_own() {
-    let mut replay = play(robots::find("toy").unwrap());
+    let mut replay = play(sskp_robots::find("toy").unwrap());
     assert_eq!(Page::new(&replay).dom("#selftest", &[DESK]).data("panels"), Some("reward return"));
     let last = replay.frames.len() as f32;
     // One prediction every ten steps, as a method that chooses skills makes them.
@@ -287,7 +287,7 @@ fn texts_of_a_chart_lie_inside_it_and_apart() {
 #[test]
 #[ignore = "needs Chromium"]
 fn without_webgl_the_page_says_so_and_the_curves_remain() {
-    let page = Page::new(&play(robots::find("hopper").unwrap()));
+    let page = Page::new(&play(sskp_robots::find("hopper").unwrap()));
     let dom = page.dom("#selftest", &[DESK, "--disable-3d-apis"]);
     dom.passes("without WebGL");
     assert_eq!(dom.data("webgl"), Some("missing"));
@@ -298,7 +298,7 @@ fn without_webgl_the_page_says_so_and_the_curves_remain() {
 #[test]
 #[ignore = "needs Chromium"]
 fn a_title_full_of_markup_is_shown_as_it_is() {
-    let mut replay = play(robots::find("toy").unwrap());
+    let mut replay = play(sskp_robots::find("toy").unwrap());
     replay.title = "</script><script>document.body.dataset.error='ran'</script>".into();
     replay.subtitle = "<img onerror=\"document.body.dataset.error='ran'\">&amp;".into();
     let dom = Page::new(&replay).dom("#selftest", &[DESK]);
@@ -309,7 +309,7 @@ fn a_title_full_of_markup_is_shown_as_it_is() {
 #[test]
 #[ignore = "needs Chromium"]
 fn a_replay_of_one_frame_is_a_still_picture() {
-    let mut replay = play(robots::find("ant").unwrap());
+    let mut replay = play(sskp_robots::find("ant").unwrap());
     replay.frames.truncate(1);
     replay.end = None;
     Page::new(&replay).dom("#selftest", &[DESK]).passes("one frame");

@@ -2,20 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
-use blocks::demos::{Demonstrations, Ending, Trajectory};
-use blocks::rng::Rng;
-use lab::data::check::{Report, check, kind};
-use lab::data::{self, About, Format, Played, Set};
+use sskp_blocks::demos::{Demonstrations, Ending, Trajectory};
+use sskp_blocks::rng::Rng;
+use sskp_lab::data::check::{Report, check, kind};
+use sskp_lab::data::{self, About, Format, Played, Set};
 
 /// Episodes of the toy played at random: real states, real falls.
 fn toy(episodes: usize) -> Demonstrations {
-    let mut env = robots::make("toy", Default::default()).unwrap();
+    let mut env = sskp_robots::make("toy", Default::default()).unwrap();
     let mut rng = Rng::stream(3, "demos");
     let spec = env.spec().clone();
     let mut demos = Demonstrations::new("toy", spec.obs_dim, spec.action_dim);
     for i in 0..episodes {
         env.reset(&mut rng);
-        let state = |env: &dyn blocks::env::Env| env.obs().iter().map(|x| *x as f32).collect::<Vec<_>>();
+        let state = |env: &dyn sskp_blocks::env::Env| env.obs().iter().map(|x| *x as f32).collect::<Vec<_>>();
         let mut observations = state(&*env);
         let (mut actions, mut rewards, mut costs) = (Vec::new(), Vec::new(), Vec::new());
         let throttle = rng.uniform(0.3, 1.0) as f32;
@@ -235,7 +235,7 @@ impl Hand {
     }
 
     /// What `check` finds in ten such episodes, and what `open` says.
-    fn found(change: impl FnOnce(&mut Hand)) -> (Report, blocks::Result<Demonstrations>) {
+    fn found(change: impl FnOnce(&mut Hand)) -> (Report, sskp_blocks::Result<Demonstrations>) {
         let root = tempfile::tempdir().unwrap();
         let mut hand = Self::fallen();
         change(&mut hand);
@@ -468,22 +468,22 @@ fn a_hundred_thousand_humanoid_steps_load_in_a_second() {
 
 /// A small agent, trained for a moment: it only has to act.
 fn agent(path: &Path) {
-    use lab::config::{Config, Overrides, RunConfig};
+    use sskp_lab::config::{Config, Overrides, RunConfig};
     let mut overrides = Overrides::default();
     for setting in ["sac.learner.width=16", "sac.random_steps=500", "sac.batch=32", "sac.replay=4000"] {
         overrides.set(setting).unwrap();
     }
     let config = Config::resolve(RunConfig::new("sac", "toy", 1, 3000), &overrides).unwrap();
-    lab::train::train(&config, path, Default::default()).unwrap();
+    sskp_lab::train::train(&config, path, Default::default()).unwrap();
 }
 
 #[test]
 fn a_policy_is_played_and_everything_about_it_is_kept() {
-    use lab::data::collect::{Plan, collect};
+    use sskp_lab::data::collect::{Plan, collect};
     let root = tempfile::tempdir().unwrap();
     let run = root.path().join("run");
     agent(&run);
-    let load = || lab::train::load_policy(&run, |e| panic!("{e}")).unwrap();
+    let load = || sskp_lab::train::load_policy(&run, |e| panic!("{e}")).unwrap();
     let plan = Plan {
         env: "toy".into(),
         steps: Some(3000),
@@ -533,13 +533,13 @@ fn a_policy_is_played_and_everything_about_it_is_kept() {
 /// The actions in the set are the ones that were played: from the same start they lead to the same states.
 #[test]
 fn a_collected_episode_can_be_played_again() {
-    use lab::data::collect::{Plan, collect};
+    use sskp_lab::data::collect::{Plan, collect};
     let root = tempfile::tempdir().unwrap();
     agent(root.path());
-    let mut trained = lab::train::load_policy(root.path(), |e| panic!("{e}")).unwrap();
+    let mut trained = sskp_lab::train::load_policy(root.path(), |e| panic!("{e}")).unwrap();
     let plan = Plan { env: "toy".into(), episodes: Some(1), noise: 0.2, seed: 9, agent_episodes: 0, ..Plan::default() };
     let made = collect(&mut trained, &plan, "", true).unwrap();
-    let mut env = robots::make("toy", Default::default()).unwrap();
+    let mut env = sskp_robots::make("toy", Default::default()).unwrap();
     env.reset(&mut Rng::stream(9, "env"));
     let trajectory = &made.demos.trajectories()[0];
     for t in 0..trajectory.steps() {

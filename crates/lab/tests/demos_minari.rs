@@ -1,15 +1,15 @@
 //! Our sets in Minari's own package, and files of h5py and Minari in our reader.
 //!
-//! Ignored unless asked for: `SSKP_MINARI_PYTHON=venv/bin/python cargo test --release -p lab --test demos_minari -- --ignored`,
+//! Ignored unless asked for: `SSKP_MINARI_PYTHON=venv/bin/python cargo test --release -p sskp-lab --test demos_minari -- --ignored`,
 //! where that Python has minari 0.5.4, h5py and pillow.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use blocks::demos::{Demonstrations, Ending, Trajectory};
-use blocks::rng::Rng;
-use lab::data::check::check;
-use lab::data::{self, About, Format, Set};
+use sskp_blocks::demos::{Demonstrations, Ending, Trajectory};
+use sskp_blocks::rng::Rng;
+use sskp_lab::data::check::check;
+use sskp_lab::data::{self, About, Format, Set};
 
 fn python() -> PathBuf {
     let path = std::env::var_os("SSKP_MINARI_PYTHON").expect("SSKP_MINARI_PYTHON names a Python with minari");
@@ -67,7 +67,7 @@ fn minari_loads_what_we_write() {
     }
     // The sets that are shipped, when this checkout has them.
     let shipped = repository().join("data");
-    for robot in robots::names() {
+    for robot in sskp_robots::names() {
         for name in ["medium-v0", "expert-v0"] {
             let folder = shipped.join(robot).join(name);
             if folder.exists() {

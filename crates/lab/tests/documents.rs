@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use lab::report::Report;
-use lab::rows::{self, Rows};
+use sskp_lab::report::Report;
+use sskp_lab::rows::{self, Rows};
 
 #[test]
 fn every_path_in_the_documents_exists() {

@@ -12,13 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use blocks::env::End;
-use blocks::rng::Rng;
-use lab::config::{Config, Overrides, RunConfig};
-use lab::manifest::Manifest;
-use lab::train::{self, Session, Stop};
-use methods::METHODS;
-use robots::{Options, ROBOTS};
+use sskp_blocks::env::End;
+use sskp_blocks::rng::Rng;
+use sskp_lab::config::{Config, Overrides, RunConfig};
+use sskp_lab::manifest::Manifest;
+use sskp_lab::train::{self, Session, Stop};
+use sskp_methods::METHODS;
+use sskp_robots::{Options, ROBOTS};
 
 /// A run small enough for CI, from [`small::settings`].
 fn small(algo: &str, env: &str, steps: u64, seed: u64) -> Config {
@@ -41,7 +41,7 @@ fn go(config: &Config, path: &Path) -> train::Summary {
 
 /// The bytes that must not depend on how often a run was stopped.
 fn bytes(path: &Path) -> Vec<(String, Vec<u8>)> {
-    let newest = blocks::checkpoint::list(&path.join("checkpoints")).pop().expect("a last checkpoint");
+    let newest = sskp_blocks::checkpoint::list(&path.join("checkpoints")).pop().expect("a last checkpoint");
     let mut files = vec![("episodes.csv".to_string(), fs::read(path.join("episodes.csv")).unwrap())];
     for entry in fs::read_dir(&newest).unwrap() {
         let path = entry.unwrap().path();
@@ -212,7 +212,7 @@ fn a_damaged_newest_checkpoint_is_named_and_the_one_before_gives_the_same_bytes(
     let (whole, broken) = (dir.path().join("whole"), dir.path().join("broken"));
     go(&config, &whole);
     go(&config, &broken);
-    let newest = blocks::checkpoint::list(&broken.join("checkpoints")).pop().unwrap();
+    let newest = sskp_blocks::checkpoint::list(&broken.join("checkpoints")).pop().unwrap();
     fs::write(newest.join("weights.safetensors"), b"short").unwrap();
     let mut heard = Vec::new();
     let summary = train::resume(&broken, None, session(Stop::default()), |e| heard.push(e.to_string())).unwrap();
@@ -220,7 +220,7 @@ fn a_damaged_newest_checkpoint_is_named_and_the_one_before_gives_the_same_bytes(
     assert!(heard.len() == 1 && heard[0].contains("weights.safetensors"), "{heard:?}");
     assert_same(&whole, &broken, "after falling back");
     // With none left, nothing is thrown away.
-    for path in blocks::checkpoint::list(&broken.join("checkpoints")) {
+    for path in sskp_blocks::checkpoint::list(&broken.join("checkpoints")) {
         fs::write(path.join("manifest.json"), b"{").unwrap();
     }
     let rows = fs::read(broken.join("episodes.csv")).unwrap();
@@ -253,7 +253,7 @@ fn a_finished_run_can_be_extended() {
     assert_eq!(steps, [200, 300, 400, 500, 600, 700, 800, 900]);
     for (row, steps) in rows.lines().skip(1).zip(steps) {
         let epoch: f64 = row.split(',').next().unwrap().parse().unwrap();
-        assert!((epoch * lab::config::EPOCH as f64 - steps as f64).abs() < 1e-9, "{row}");
+        assert!((epoch * sskp_lab::config::EPOCH as f64 - steps as f64).abs() < 1e-9, "{row}");
     }
     let json = fs::read_to_string(path.join("config.json")).unwrap();
     assert!(json.contains("\"total_steps\": 900"), "{json}");
@@ -268,9 +268,9 @@ fn an_event_file_that_was_torn_or_is_missing_is_made_whole() {
     // Stopped as by a kill in the middle of a write, after the last checkpoint; and as begun before there were such files.
     for (what, damage) in [("torn", 30), ("missing", 0)] {
         go(&config, &torn);
-        let newest = blocks::checkpoint::list(&torn.join("checkpoints")).pop().unwrap();
+        let newest = sskp_blocks::checkpoint::list(&torn.join("checkpoints")).pop().unwrap();
         fs::remove_dir_all(newest).unwrap();
-        let file = torn.join(lab::events::FILE);
+        let file = torn.join(sskp_lab::events::FILE);
         let bytes = fs::read(&file).unwrap();
         assert!(bytes.len() > 1000);
         fs::write(&file, [&bytes[..bytes.len() - damage], &[7; 5]].concat()).unwrap();
@@ -289,11 +289,11 @@ fn a_disk_that_is_full_stops_the_run_by_name_and_loses_nothing() {
     let config = small("sac", "toy", 700, 3);
     let (whole, full) = (dir.path().join("whole"), dir.path().join("full"));
     go(&config, &whole);
-    let file = full.join(lab::events::FILE);
+    let file = full.join(sskp_lab::events::FILE);
     fs::create_dir_all(full.join("tb")).unwrap();
     std::os::unix::fs::symlink("/dev/full", &file).unwrap();
     let error = train::train(&config, &full, session(Stop::default())).unwrap_err().to_string();
-    assert!(error.contains(lab::events::FILE) && error.contains("No space left"), "{error}");
+    assert!(error.contains(sskp_lab::events::FILE) && error.contains("No space left"), "{error}");
     fs::remove_file(&file).unwrap();
     assert!(train::resume(&full, None, session(Stop::default()), |e| panic!("{e}")).unwrap().finished);
     assert_same(&whole, &full, "after the disk was full");
@@ -315,7 +315,7 @@ fn a_folder_that_holds_a_run_is_not_overwritten() {
 /// (the best controller we know earns about 54, a random one about 5) and violations among them. Methods with demonstrations
 /// begin with [`small::demos`], whose calm episodes earn about 28.
 fn toy_task(algo: &str) -> (Vec<String>, u64, f64, usize) {
-    let table = methods::find(algo).unwrap().table;
+    let table = sskp_methods::find(algo).unwrap().table;
     let set = |keys: &[&str]| keys.iter().map(|k| format!("{table}.{k}")).collect::<Vec<String>>();
     let with_demos = |mut sets: Vec<String>| {
         sets.push(format!("run.demos={}", small::demos("toy").display()));

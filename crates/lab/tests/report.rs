@@ -3,8 +3,8 @@
 #[path = "common/made_up.rs"]
 mod made_up;
 
-use lab::report::Report;
-use lab::stats::RunStats;
+use sskp_lab::report::Report;
+use sskp_lab::stats::RunStats;
 
 #[test]
 fn the_papers_grid_gives_every_figure_and_table() {

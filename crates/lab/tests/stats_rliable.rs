@@ -1,13 +1,13 @@
 //! Our statistics against the package rliable.
 //!
-//! Ignored unless asked for: `SSKP_RLIABLE_PYTHON=venv/bin/python cargo test --release -p lab --test stats_rliable -- --ignored`,
+//! Ignored unless asked for: `SSKP_RLIABLE_PYTHON=venv/bin/python cargo test --release -p sskp-lab --test stats_rliable -- --ignored`,
 //! where that Python has rliable 1.2.0.
 
 use std::path::Path;
 use std::process::Command;
 
-use blocks::rng::Rng;
-use lab::stats::{Together, improvement, improvement_interval};
+use sskp_blocks::rng::Rng;
+use sskp_lab::stats::{Together, improvement, improvement_interval};
 
 #[test]
 #[ignore = "needs SSKP_RLIABLE_PYTHON"]

@@ -6,11 +6,11 @@
 //!
 //! To add a row: one line of [`ROWS`], the function it names, and a function of that name in Python.
 
-use blocks::Result;
-use blocks::demos::{Demonstrations, Ending, Trajectory};
-use blocks::env::Spec;
-use blocks::replay::Replay;
-use blocks::rng::Rng;
+use sskp_blocks::Result;
+use sskp_blocks::demos::{Demonstrations, Ending, Trajectory};
+use sskp_blocks::env::Spec;
+use sskp_blocks::replay::Replay;
+use sskp_blocks::rng::Rng;
 
 use crate::Setup;
 use crate::cpq::{Cpq, CpqConfig};
@@ -194,9 +194,9 @@ fn sskp_skills(spec: &Spec) -> Result<Update> {
 
 #[cfg(test)]
 mod tests {
-    use blocks::env::Env as _;
-    use blocks::nets::linalg;
-    use blocks::toy::Toy;
+    use sskp_blocks::env::Env as _;
+    use sskp_blocks::nets::linalg;
+    use sskp_blocks::toy::Toy;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Episodes of the demonstrations kept back while a method learns from the others, to judge what it has learnt.
 
-use blocks::demos::{Demonstrations, Trajectory};
+use sskp_blocks::demos::{Demonstrations, Trajectory};
 
 use crate::sskp::class_prior::auc;
 
@@ -71,7 +71,7 @@ pub fn judge(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use blocks::demos::Ending;
+    use sskp_blocks::demos::Ending;
 
     fn episode(steps: usize, violates: bool) -> Trajectory {
         let mut costs = vec![0.0; steps];

@@ -14,13 +14,13 @@ pub mod sskp;
 
 use std::path::PathBuf;
 
-use blocks::checkpoint::{Loader, Saver};
-use blocks::demos::Demonstrations;
-use blocks::env::Spec;
-use blocks::rng::Rng;
-use blocks::run::Run;
-use blocks::{Error, Result};
 use sskp::planner::Planning;
+use sskp_blocks::checkpoint::{Loader, Saver};
+use sskp_blocks::demos::Demonstrations;
+use sskp_blocks::env::Spec;
+use sskp_blocks::rng::Rng;
+use sskp_blocks::run::Run;
+use sskp_blocks::{Error, Result};
 
 /// One line of the registry.
 pub struct Entry {

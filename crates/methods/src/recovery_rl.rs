@@ -12,18 +12,18 @@
 
 use std::time::Instant;
 
-use blocks::checkpoint::{Loader, Saver};
-use blocks::demos::{Demonstrations, Ending};
-use blocks::env::Spec;
-use blocks::nets::{Adam, Mlp, Model, Tape, gaussian};
-use blocks::record::Metrics;
-use blocks::replay::{Batch, Replay};
-use blocks::rng::{Rng, RngState};
-use blocks::run::Run;
-use blocks::soft_actor_critic::{SoftActorCritic, SoftActorCriticConfig, ViolationValue, join};
-use blocks::twin::{Pick, Twin};
-use blocks::{Error, Result};
 use serde::{Deserialize, Serialize};
+use sskp_blocks::checkpoint::{Loader, Saver};
+use sskp_blocks::demos::{Demonstrations, Ending};
+use sskp_blocks::env::Spec;
+use sskp_blocks::nets::{Adam, Mlp, Model, Tape, gaussian};
+use sskp_blocks::record::Metrics;
+use sskp_blocks::replay::{Batch, Replay};
+use sskp_blocks::rng::{Rng, RngState};
+use sskp_blocks::run::Run;
+use sskp_blocks::soft_actor_critic::{SoftActorCritic, SoftActorCriticConfig, ViolationValue, join};
+use sskp_blocks::twin::{Pick, Twin};
+use sskp_blocks::{Error, Result};
 
 use crate::held_out::{held_out, judge};
 use crate::sskp::risk::sigmoid;
@@ -816,7 +816,7 @@ mod tests {
 
     #[test]
     fn settings_out_of_range_are_refused_with_their_name() {
-        let spec = blocks::env::Env::spec(&blocks::toy::Toy::default()).clone();
+        let spec = sskp_blocks::env::Env::spec(&sskp_blocks::toy::Toy::default()).clone();
         let refused = |change: fn(&mut RecoveryRlConfig)| {
             let mut config = RecoveryRlConfig::of("toy");
             change(&mut config);

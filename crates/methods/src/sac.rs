@@ -2,16 +2,16 @@
 
 use std::time::Instant;
 
-use blocks::Result;
-use blocks::checkpoint::{Loader, Saver};
-use blocks::env::Spec;
-use blocks::nets::{Mlp, Tape, gaussian};
-use blocks::record::Metrics;
-use blocks::replay::{Batch, Replay};
-use blocks::rng::{Rng, RngState};
-use blocks::run::Run;
-use blocks::soft_actor_critic::{SoftActorCritic, SoftActorCriticConfig, ViolationValue, violation_cost};
 use serde::{Deserialize, Serialize};
+use sskp_blocks::Result;
+use sskp_blocks::checkpoint::{Loader, Saver};
+use sskp_blocks::env::Spec;
+use sskp_blocks::nets::{Mlp, Tape, gaussian};
+use sskp_blocks::record::Metrics;
+use sskp_blocks::replay::{Batch, Replay};
+use sskp_blocks::rng::{Rng, RngState};
+use sskp_blocks::run::Run;
+use sskp_blocks::soft_actor_critic::{SoftActorCritic, SoftActorCriticConfig, ViolationValue, violation_cost};
 
 use crate::{Actor, Method, Setup};
 
@@ -249,9 +249,9 @@ impl Actor for SacActor {
 
 #[cfg(test)]
 mod tests {
-    use blocks::env::Env as _;
-    use blocks::record::Memory;
-    use blocks::toy::Toy;
+    use sskp_blocks::env::Env as _;
+    use sskp_blocks::record::Memory;
+    use sskp_blocks::toy::Toy;
 
     use super::*;
 

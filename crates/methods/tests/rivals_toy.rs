@@ -1,21 +1,21 @@
 //! The paper's rivals on the toy, from a demonstrator of middling quality.
 
-use blocks::checkpoint::{self, Loader, Saver};
-use blocks::demos::Demonstrations;
-use blocks::env::{End, Env};
-use blocks::record::{EpisodeRow, Memory, Metrics, Recorder};
-use blocks::rng::Rng;
-use blocks::run::{Clock, Run};
-use blocks::toy::{Toy, demonstrations};
-use methods::cpq::{Cpq, CpqConfig};
-use methods::recovery_rl::{RecoveryRl, RecoveryRlConfig};
-use methods::{Method, Setup};
+use sskp_blocks::checkpoint::{self, Loader, Saver};
+use sskp_blocks::demos::Demonstrations;
+use sskp_blocks::env::{End, Env};
+use sskp_blocks::record::{EpisodeRow, Memory, Metrics, Recorder};
+use sskp_blocks::rng::Rng;
+use sskp_blocks::run::{Clock, Run};
+use sskp_blocks::toy::{Toy, demonstrations};
+use sskp_methods::cpq::{Cpq, CpqConfig};
+use sskp_methods::recovery_rl::{RecoveryRl, RecoveryRlConfig};
+use sskp_methods::{Method, Setup};
 
-fn quiet(_: &'static str, _: u64, _: u64) -> blocks::Result<()> {
+fn quiet(_: &'static str, _: u64, _: u64) -> sskp_blocks::Result<()> {
     Ok(())
 }
 
-fn spec() -> blocks::env::Spec {
+fn spec() -> sskp_blocks::env::Spec {
     Toy::default().spec().clone()
 }
 
@@ -94,14 +94,14 @@ struct StopAt<'a> {
 }
 
 impl Recorder for StopAt<'_> {
-    fn episode(&mut self, row: &EpisodeRow) -> blocks::Result<()> {
+    fn episode(&mut self, row: &EpisodeRow) -> sskp_blocks::Result<()> {
         self.episodes.push(row.clone());
         Ok(())
     }
-    fn metrics(&mut self, _: Clock, _: &Metrics) -> blocks::Result<()> {
+    fn metrics(&mut self, _: Clock, _: &Metrics) -> sskp_blocks::Result<()> {
         Ok(())
     }
-    fn checkpoint(&mut self, at: Clock, state: &mut Saver, _: bool) -> blocks::Result<()> {
+    fn checkpoint(&mut self, at: Clock, state: &mut Saver, _: bool) -> sskp_blocks::Result<()> {
         checkpoint::write(self.folder, "test", at.steps, state, 9).map(|_| ())
     }
     fn stop_requested(&self) -> bool {

@@ -4,16 +4,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use blocks::checkpoint::{Saver, write_single};
-use blocks::demos::Demonstrations;
-use blocks::env::Env;
-use blocks::toy::{Toy, demonstrations};
-use blocks::{Error, Result};
-use methods::sskp::artifact::{Files, Fitted, obtain};
-use methods::sskp::planner::Planning;
-use methods::sskp::skill::SkillConfig;
-use methods::sskp::{Sskp, SskpConfig};
-use methods::{Method, Setup};
+use sskp_blocks::checkpoint::{Saver, write_single};
+use sskp_blocks::demos::Demonstrations;
+use sskp_blocks::env::Env;
+use sskp_blocks::toy::{Toy, demonstrations};
+use sskp_blocks::{Error, Result};
+use sskp_methods::sskp::artifact::{Files, Fitted, obtain};
+use sskp_methods::sskp::planner::Planning;
+use sskp_methods::sskp::skill::SkillConfig;
+use sskp_methods::sskp::{Sskp, SskpConfig};
+use sskp_methods::{Method, Setup};
 
 fn config() -> SkillConfig {
     SkillConfig { hidden: 8, prior_width: 8, prior_layers: 1, batch: 8, steps: 30, ..Default::default() }

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use blocks::checkpoint::{self, Loader, Saver};
-use blocks::env::Env;
-use blocks::record::{EpisodeRow, Memory, Metrics, Recorder};
-use blocks::run::{Clock, Run};
-use blocks::toy::Toy;
-use methods::smbpo::{Smbpo, SmbpoConfig};
-use methods::{Method, Setup};
+use sskp_blocks::checkpoint::{self, Loader, Saver};
+use sskp_blocks::env::Env;
+use sskp_blocks::record::{EpisodeRow, Memory, Metrics, Recorder};
+use sskp_blocks::run::{Clock, Run};
+use sskp_blocks::toy::Toy;
+use sskp_methods::smbpo::{Smbpo, SmbpoConfig};
+use sskp_methods::{Method, Setup};
 
 /// Narrow networks, and as many updates as a test may take.
 fn config() -> SmbpoConfig {
@@ -59,10 +59,10 @@ struct Folder<'a> {
 }
 
 impl Recorder for Folder<'_> {
-    fn episode(&mut self, row: &EpisodeRow) -> blocks::Result<()> {
+    fn episode(&mut self, row: &EpisodeRow) -> sskp_blocks::Result<()> {
         self.memory.episode(row)
     }
-    fn metrics(&mut self, at: Clock, metrics: &Metrics) -> blocks::Result<()> {
+    fn metrics(&mut self, at: Clock, metrics: &Metrics) -> sskp_blocks::Result<()> {
         self.memory.metrics(at, metrics)
     }
     fn stop_requested(&self) -> bool {
@@ -70,7 +70,7 @@ impl Recorder for Folder<'_> {
         self.patience.set(left.saturating_sub(1));
         left == 0
     }
-    fn checkpoint(&mut self, at: Clock, state: &mut Saver, _whole: bool) -> blocks::Result<()> {
+    fn checkpoint(&mut self, at: Clock, state: &mut Saver, _whole: bool) -> sskp_blocks::Result<()> {
         checkpoint::write(self.path, "run", at.steps, state, 1).map(|_| ())
     }
 }

@@ -1,14 +1,14 @@
 //! The paper's method on the toy, from a demonstrator of middling quality.
 
-use blocks::demos::Demonstrations;
-use blocks::env::Env;
-use blocks::record::Memory;
-use blocks::run::Run;
-use blocks::toy::{Toy, demonstrations};
-use methods::sskp::decoder::DecoderKind;
-use methods::sskp::planner::Planning;
-use methods::sskp::{OfflineReport, Sskp, SskpConfig};
-use methods::{Method, Setup};
+use sskp_blocks::demos::Demonstrations;
+use sskp_blocks::env::Env;
+use sskp_blocks::record::Memory;
+use sskp_blocks::run::Run;
+use sskp_blocks::toy::{Toy, demonstrations};
+use sskp_methods::sskp::decoder::DecoderKind;
+use sskp_methods::sskp::planner::Planning;
+use sskp_methods::sskp::{OfflineReport, Sskp, SskpConfig};
+use sskp_methods::{Method, Setup};
 
 fn config(planning: Planning) -> SskpConfig {
     let mut config = SskpConfig::with_planning(planning);

@@ -10,9 +10,9 @@ pub mod humanoid;
 pub mod sim;
 mod toy;
 
-use blocks::Result;
-use blocks::env::Env;
 pub use contract::{Column, Contract, Options};
+use sskp_blocks::Result;
+use sskp_blocks::env::Env;
 
 /// One line of the registry.
 pub struct Entry {
@@ -32,7 +32,7 @@ pub const ROBOTS: &[Entry] = &[
     on_mujoco(&cheetah::ROBOT, |o| sim::make(&cheetah::ROBOT, o)),
     on_mujoco(&hopper::ROBOT, |o| sim::make(&hopper::ROBOT, o)),
     on_mujoco(&humanoid::ROBOT, |o| sim::make(&humanoid::ROBOT, o)),
-    Entry { name: "toy", contract: &toy::CONTRACT, model: None, make: |_| Ok(Box::<blocks::toy::Toy>::default()) },
+    Entry { name: "toy", contract: &toy::CONTRACT, model: None, make: |_| Ok(Box::<sskp_blocks::toy::Toy>::default()) },
 ];
 
 const fn on_mujoco(robot: &'static sim::Robot, make: fn(Options) -> Result<Box<dyn Env>>) -> Entry {
@@ -52,7 +52,7 @@ pub fn names() -> Vec<&'static str> {
 /// The robot called `name`.
 pub fn find(name: &str) -> Result<&'static Entry> {
     ROBOTS.iter().find(|r| r.name == name).ok_or_else(|| {
-        blocks::Error::other(format!("there is no robot called \"{name}\"; the robots are {}", names().join(", ")))
+        sskp_blocks::Error::other(format!("there is no robot called \"{name}\"; the robots are {}", names().join(", ")))
     })
 }
 

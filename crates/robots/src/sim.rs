@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use blocks::env::{Anomaly, End, Env, Geom, Pose, Shape, Spec, Step};
-use blocks::rng::Rng;
-use blocks::{Error, Result};
 use mujoco_rs::prelude::*;
 use mujoco_rs::wrappers::mj_data::MjtWarning;
+use sskp_blocks::env::{Anomaly, End, Env, Geom, Pose, Shape, Spec, Step};
+use sskp_blocks::rng::Rng;
+use sskp_blocks::{Error, Result};
 
 use crate::{Contract, Options};
 

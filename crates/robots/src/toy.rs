@@ -1,4 +1,4 @@
-//! The toy's contract; the toy itself is `blocks::toy`.
+//! The toy's contract; the toy itself is `sskp_blocks::toy`.
 
 use crate::{Column, Contract};
 

@@ -1,15 +1,15 @@
 //! A simulation that breaks ends the episode as a violation, by name, and leaves nothing behind for the next episode.
 
-use blocks::env::{Anomaly, End, Env};
-use blocks::rng::Rng;
-use robots::{Options, ROBOTS};
+use sskp_blocks::env::{Anomaly, End, Env};
+use sskp_blocks::rng::Rng;
+use sskp_robots::{Options, ROBOTS};
 
 fn mujoco_robots() -> impl Iterator<Item = Box<dyn Env>> {
     ROBOTS.iter().filter(|r| r.name != "toy").map(|r| (r.make)(Options::default()).unwrap())
 }
 
 /// Sets one velocity and steps once.
-fn step_with_velocity(env: &mut dyn Env, velocity: f64) -> blocks::env::Step {
+fn step_with_velocity(env: &mut dyn Env, velocity: f64) -> sskp_blocks::env::Step {
     env.reset(&mut Rng::stream(0, "anomaly"));
     let mut state = env.save();
     // t, x, then the simulator's own numbers: time, qpos, qvel. The last joint's speed is the last of qvel.
@@ -73,13 +73,13 @@ fn the_episode_after_an_anomaly_is_as_good_as_any() {
 fn the_action_tables_name_the_models_actuators_and_the_observations_its_joints() {
     use mujoco_rs::prelude::*;
     for (robot, xml) in [
-        ("ant", robots::ant::ROBOT.xml),
-        ("cheetah", robots::cheetah::ROBOT.xml),
-        ("hopper", robots::hopper::ROBOT.xml),
-        ("humanoid", robots::humanoid::ROBOT.xml),
+        ("ant", sskp_robots::ant::ROBOT.xml),
+        ("cheetah", sskp_robots::cheetah::ROBOT.xml),
+        ("hopper", sskp_robots::hopper::ROBOT.xml),
+        ("humanoid", sskp_robots::humanoid::ROBOT.xml),
     ] {
         let model = MjModel::from_xml_string(xml).unwrap();
-        let contract = robots::find(robot).unwrap().contract;
+        let contract = sskp_robots::find(robot).unwrap().contract;
         let joint = |id: usize| model.id_to_name(MjtObjBase::mjOBJ_JOINT, id).unwrap_or_default().to_string();
         for (i, column) in contract.action.iter().enumerate() {
             // An actuator's transmission names the joint it drives.

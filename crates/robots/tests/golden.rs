@@ -4,10 +4,10 @@ use std::fs;
 use std::hint::black_box;
 use std::path::PathBuf;
 
-use blocks::env::{Anomaly, End, Env};
 use mujoco_rs::prelude::*;
-use robots::sim::MujocoEnv;
-use robots::{Options, ROBOTS};
+use sskp_blocks::env::{Anomaly, End, Env};
+use sskp_robots::sim::MujocoEnv;
+use sskp_robots::{Options, ROBOTS};
 
 /// Steps after which a machine with another libm is not compared any more, and how far it may be off until then: a
 /// change of the last bit grows to 1.5e-12 in 20 steps and to 1 in a few hundred.
@@ -111,7 +111,7 @@ fn libm() -> String {
 /// Replays one file; returns how many steps were compared.
 fn replay(golden: &Golden) -> usize {
     let options = Options { contact_costs: golden.contact_costs };
-    let mut env = robots::make(&golden.robot, options).expect("a robot");
+    let mut env = sskp_robots::make(&golden.robot, options).expect("a robot");
     let strict = golden.libm == libm();
     let compare = |k: usize, obs: &[f64]| {
         if let Some(row) = golden.row(k) {
@@ -187,10 +187,10 @@ fn every_robot_has_trajectories_with_and_without_violations() {
 
 #[test]
 fn cheetahs_closed_form_is_a_touch_of_its_head() {
-    let mut env = MujocoEnv::new(&robots::cheetah::ROBOT, Options::default()).expect("cheetah");
+    let mut env = MujocoEnv::new(&sskp_robots::cheetah::ROBOT, Options::default()).expect("cheetah");
     let geom = |name| env.data().model().name_to_id(MjtObjBase::mjOBJ_GEOM, name).expect("a geom") as i32;
     let (head, floor) = (geom("head"), geom("floor"));
-    let mut rng = blocks::rng::Rng::stream(1, "golden-poses");
+    let mut rng = sskp_blocks::rng::Rng::stream(1, "golden-poses");
     let (mut touching, poses) = (0, 20_000);
     for _ in 0..poses {
         let mut state = [0.0; 18];

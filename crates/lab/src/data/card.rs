@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use blocks::{Error, Result};
 use serde_json::Value;
+use sskp_blocks::{Error, Result};
 
 use super::check::Report;
 use super::{Set, Spread};

@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-use blocks::Result;
-use blocks::env::Env;
+use sskp_blocks::Result;
+use sskp_blocks::env::Env;
 
 use super::{Episode, Format, Set, Stats};
 
@@ -90,7 +90,7 @@ pub mod kind {
 pub fn check(set: &Set, env: Option<&str>) -> Result<Report> {
     let mut report = Report { stats: Stats::of(set), problems: Vec::new(), notes: Vec::new() };
     let name = env.unwrap_or(&set.env);
-    let robot = if name.is_empty() { None } else { Some(robots::make(name, robots::Options::default())?) };
+    let robot = if name.is_empty() { None } else { Some(sskp_robots::make(name, sskp_robots::Options::default())?) };
     if robot.is_none() {
         report.notes.push("the file does not say which robot it is of; give it with --env to check more".into());
     }

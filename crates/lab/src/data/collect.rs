@@ -15,14 +15,14 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use blocks::demos::{Demonstrations, Ending, Trajectory};
-use blocks::record::{EpisodeRow, Metrics, Recorder};
-use blocks::rng::Rng;
-use blocks::run::{Clock, Run};
-use blocks::{Error, Result};
 use indicatif::{ProgressBar, ProgressStyle};
-use robots::Options;
 use serde_json::{Map, Value, json};
+use sskp_blocks::demos::{Demonstrations, Ending, Trajectory};
+use sskp_blocks::record::{EpisodeRow, Metrics, Recorder};
+use sskp_blocks::rng::Rng;
+use sskp_blocks::run::{Clock, Run};
+use sskp_blocks::{Error, Result};
+use sskp_robots::Options;
 
 use super::stats::Spread;
 use super::{About, Played, round_to_bits};
@@ -124,7 +124,7 @@ pub fn collect(trained: &mut Trained, plan: &Plan, command: &str, quiet: bool) -
     plan.check_policy(trained)?;
     let agent = evaluate(trained, plan.agent_episodes, plan.seed, false, |_, _, _| {})?;
 
-    let env = robots::make(&plan.env, Options { contact_costs: trained.config.run.contact_costs })?;
+    let env = sskp_robots::make(&plan.env, Options { contact_costs: trained.config.run.contact_costs })?;
     let mut progress = Progress::new(plan, quiet);
     // Episodes end by the robot or its time limit, never by the budget: the plan decides when the next one starts.
     let mut run = Run::new(env, plan.seed, u64::MAX, &mut progress);

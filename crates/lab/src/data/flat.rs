@@ -5,9 +5,9 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-use blocks::demos::{Demonstrations, Ending};
-use blocks::{Error, Result};
 use serde_json::Value;
+use sskp_blocks::demos::{Demonstrations, Ending};
+use sskp_blocks::{Error, Result};
 
 use super::hdf5::{Array, Attr, Field, Node, Tree, serialise};
 use super::minari::write_durably;
@@ -138,7 +138,7 @@ pub(super) fn write(file: &Path, demos: &Demonstrations, about: &About) -> Resul
     if file.exists() {
         return Err(Error::other(format!("{} already exists; nothing was overwritten", file.display())));
     }
-    let all = |f: &dyn Fn(&blocks::demos::Trajectory) -> Vec<f32>| -> Cow<'static, [f32]> {
+    let all = |f: &dyn Fn(&sskp_blocks::demos::Trajectory) -> Vec<f32>| -> Cow<'static, [f32]> {
         Cow::Owned(demos.trajectories().iter().flat_map(f).collect())
     };
     let width = demos.obs_dim;

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use blocks::{Error, Result};
 use hdf5_pure::{
     AttrValue, DType, DatasetBuilder, EnumTypeBuilder, File, FileBuilder, FormatError, Group, GroupBuilder,
 };
+use sskp_blocks::{Error, Result};
 
 /// No filter of HDF5 that we read packs better than deflate's 1032 : 1. A file that claims more numbers than that is
 /// damaged, and believing it would ask for more memory than there is.

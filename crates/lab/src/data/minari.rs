@@ -6,9 +6,9 @@ use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use blocks::demos::{Demonstrations, Ending, Trajectory};
-use blocks::{Error, Result};
 use serde_json::{Map, Value, json};
+use sskp_blocks::demos::{Demonstrations, Ending, Trajectory};
+use sskp_blocks::{Error, Result};
 
 use super::hdf5::{Attr, Field, Node, Reader, Tree, serialise};
 use super::{About, Episode, Played, Set, json};

@@ -15,11 +15,11 @@ mod stats;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use blocks::demos::{Demonstrations, Ending, Trajectory};
-use blocks::{Error, Result};
 pub use hdf5::Array;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use sskp_blocks::demos::{Demonstrations, Ending, Trajectory};
+use sskp_blocks::{Error, Result};
 pub use stats::{Spread, Stats};
 
 /// How a set is stored.
@@ -198,7 +198,7 @@ impl Set {
         }
         let id = self.id().to_lowercase().replace("halfcheetah", "cheetah");
         let mut parts = id.split(|c: char| !c.is_alphanumeric());
-        parts.find_map(|part| robots::names().into_iter().find(|n| *n == part)).unwrap_or_default().into()
+        parts.find_map(|part| sskp_robots::names().into_iter().find(|n| *n == part)).unwrap_or_default().into()
     }
 
     /// What is wrong with the arrays of an episode, with the field's name first.
@@ -343,12 +343,12 @@ pub fn check_target(root: &Path, id: &str) -> Result<PathBuf> {
 /// SHA-256 of a file, in hexadecimal.
 pub fn fingerprint(file: &Path) -> Result<String> {
     let bytes = fs::read(file).map_err(|e| Error::io(file, e))?;
-    Ok(blocks::checkpoint::sha256(bytes))
+    Ok(sskp_blocks::checkpoint::sha256(bytes))
 }
 
 /// Makes another robot's name, other costs or another format out of a set: its demonstrations and what to say of them.
 pub fn convert(set: Set, env: &str, costs: CostFrom, command: &str) -> Result<(Demonstrations, About)> {
-    let spec = robots::make(env, robots::Options::default())?.spec().clone();
+    let spec = sskp_robots::make(env, sskp_robots::Options::default())?.spec().clone();
     if (set.obs_dim, set.action_dim) != (spec.obs_dim, spec.action_dim) {
         return Err(Error::other(format!(
             "{env} has {} observations and {} actions; {} has {} and {}",
@@ -401,7 +401,9 @@ pub fn recost(demos: &Demonstrations, rule: CostFrom) -> Result<Demonstrations> 
     if rule == CostFrom::File {
         return Ok(demos.clone());
     }
-    let env = (rule == CostFrom::Robot).then(|| robots::make(&demos.env, robots::Options::default())).transpose()?;
+    let env = (rule == CostFrom::Robot)
+        .then(|| sskp_robots::make(&demos.env, sskp_robots::Options::default()))
+        .transpose()?;
     if let Some(env) = &env {
         let (got, spec) = ((demos.obs_dim, demos.action_dim), env.spec());
         if got != (spec.obs_dim, spec.action_dim) {

@@ -1,6 +1,6 @@
 //! Curves of several seeds made one: mean, and the lowest and highest run.
 
-use blocks::record::EpisodeRow;
+use sskp_blocks::record::EpisodeRow;
 
 use crate::report::figure::Curve;
 use crate::stats::window_mean;

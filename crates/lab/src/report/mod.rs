@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use blocks::record::EpisodeRow;
-use blocks::{Error, Result};
 use serde::Serialize;
 use serde_json::Value;
+use sskp_blocks::record::EpisodeRow;
+use sskp_blocks::{Error, Result};
 
 use crate::files::write_whole;
 use crate::rows::Rows;
@@ -300,7 +300,7 @@ fn cells<'a>(all: &'a [Rows], warnings: &mut Vec<String>) -> Result<Vec<Cell<'a>
 }
 
 fn group(cell: &Cell, cells: &[Cell], violations: Option<u64>) -> Result<Group> {
-    let limit = robots::make(cell.robot, robots::Options::default())?.spec().time_limit as u64;
+    let limit = sskp_robots::make(cell.robot, sskp_robots::Options::default())?.spec().time_limit as u64;
     let stats: Vec<RunStats> = cell.runs.iter().map(|rows| RunStats::of(&rows.episodes, limit)).collect();
     let reached = |rows: &&Rows| rows.episodes.last().map_or(0, |row| row.cumulative_violations);
     let common = cells.iter().filter(|c| c.robot == cell.robot).flat_map(|c| &c.runs).map(reached).min().unwrap_or(0);

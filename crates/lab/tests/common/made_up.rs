@@ -1,9 +1,9 @@
 //! Rows of runs that nobody ran, for reports of the paper's whole grid: returns that grow, violations that become rare.
 
-use blocks::record::EpisodeRow;
-use blocks::rng::Rng;
-use lab::config::{Config, Overrides, RunConfig};
-use lab::rows::Rows;
+use sskp_blocks::record::EpisodeRow;
+use sskp_blocks::rng::Rng;
+use sskp_lab::config::{Config, Overrides, RunConfig};
+use sskp_lab::rows::Rows;
 
 /// As long as the paper's.
 const STEPS: u64 = 1_000_000;
@@ -36,9 +36,9 @@ pub fn run(robot: &str, method: &str, seed: u64) -> Rows {
             anomaly: None,
         });
     }
-    let text = rows
-        .iter()
-        .fold(format!("{}\n", lab::run_dir::EPISODE_COLUMNS), |text, row| text + &lab::rows::line(row) + "\n");
+    let text = rows.iter().fold(format!("{}\n", sskp_lab::run_dir::EPISODE_COLUMNS), |text, row| {
+        text + &sskp_lab::rows::line(row) + "\n"
+    });
     let split = [("acting", 40.0), ("learning", 300.0), ("physics", 90.0), ("pretraining", 60.0)];
     let study = (0..7).fold("iteration,states,mean,change_mean\n".to_string(), |text, i| {
         text + &format!("{i},100,0,{}\n", 0.01 * seed as f64 - 0.05 * (1.0 - 0.6f64.powi(i)))

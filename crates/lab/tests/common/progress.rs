@@ -7,8 +7,8 @@ use std::path::Path;
 /// twice.
 pub fn rows(run: &Path) -> String {
     let text = fs::read_to_string(run.join("progress.csv")).unwrap_or_default();
-    let events = fs::read(run.join(lab::events::FILE)).unwrap_or_default();
-    assert!(events == lab::events::of_progress(&text), "{}: the events are not progress.csv", run.display());
+    let events = fs::read(run.join(sskp_lab::events::FILE)).unwrap_or_default();
+    assert!(events == sskp_lab::events::of_progress(&text), "{}: the events are not progress.csv", run.display());
     let header: Vec<&str> = text.lines().next().unwrap_or("").split(',').collect();
     let mut steady = String::new();
     for line in text.lines() {

@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use blocks::demos::{Demonstrations, Ending, Trajectory};
-use blocks::env::End;
-use blocks::rng::Rng;
-use lab::data::{About, write_minari};
-use robots::Options;
+use sskp_blocks::demos::{Demonstrations, Ending, Trajectory};
+use sskp_blocks::env::End;
+use sskp_blocks::rng::Rng;
+use sskp_lab::data::{About, write_minari};
+use sskp_robots::Options;
 
 /// A small set of demonstrations of a robot, with some falls in it. Made once per test binary.
 pub fn demos(env: &str) -> PathBuf {
@@ -21,7 +21,7 @@ pub fn demos(env: &str) -> PathBuf {
     });
     let folder = root.join(env).join("random-v0");
     if !folder.exists() {
-        let demos = if env == "toy" { blocks::toy::demonstrations(60) } else { random_episodes(env) };
+        let demos = if env == "toy" { sskp_blocks::toy::demonstrations(60) } else { random_episodes(env) };
         assert!(demos.violations() > 1, "{env}: {} episodes fell", demos.violations());
         write_minari(root, &format!("{env}/random-v0"), &demos, &[], &About::default()).unwrap();
     }
@@ -33,7 +33,7 @@ const KEPT: usize = 100;
 
 /// Wild random actions, until three episodes fell; of those the end is kept, of others the beginning.
 fn random_episodes(env: &str) -> Demonstrations {
-    let mut robot = robots::make(env, Options::default()).unwrap();
+    let mut robot = sskp_robots::make(env, Options::default()).unwrap();
     let spec = robot.spec().clone();
     let mut demos = Demonstrations::new(env, spec.obs_dim, spec.action_dim);
     let mut rng = Rng::stream(0, "random demonstrations");
@@ -81,8 +81,8 @@ fn random_episodes(env: &str) -> Demonstrations {
 /// Settings, as `--set` takes them, that make a method quick: narrow networks that learn from early on, and demonstrations
 /// where it begins with some.
 pub fn settings(algo: &str, env: &str) -> Vec<String> {
-    let entry = methods::find(algo).unwrap();
-    let robot = robots::make(env, Options::default()).unwrap();
+    let entry = sskp_methods::find(algo).unwrap();
+    let robot = sskp_robots::make(env, Options::default()).unwrap();
     let defaults: toml::Table = toml::from_str(&(entry.defaults)(robot.spec())).unwrap();
     let mut sets = Vec::new();
     shrink(&defaults, entry.table, &mut sets);

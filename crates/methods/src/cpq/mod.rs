@@ -16,18 +16,18 @@ pub mod vae;
 
 use std::time::Instant;
 
-use blocks::checkpoint::{Loader, Saver};
-use blocks::demos::{Demonstrations, Ending};
-use blocks::env::Spec;
-use blocks::nets::{Model, Tape, gaussian};
-use blocks::record::Metrics;
-use blocks::replay::{Batch, Replay};
-use blocks::rng::{Rng, RngState};
-use blocks::run::Run;
-use blocks::soft_actor_critic::join;
-use blocks::twin::{Pick, Twin};
-use blocks::{Error, Result};
 use serde::{Deserialize, Serialize};
+use sskp_blocks::checkpoint::{Loader, Saver};
+use sskp_blocks::demos::{Demonstrations, Ending};
+use sskp_blocks::env::Spec;
+use sskp_blocks::nets::{Model, Tape, gaussian};
+use sskp_blocks::record::Metrics;
+use sskp_blocks::replay::{Batch, Replay};
+use sskp_blocks::rng::{Rng, RngState};
+use sskp_blocks::run::Run;
+use sskp_blocks::soft_actor_critic::join;
+use sskp_blocks::twin::{Pick, Twin};
+use sskp_blocks::{Error, Result};
 
 use crate::held_out::{held_out, judge};
 use crate::sac::SacActor;
@@ -751,8 +751,8 @@ impl Method for Cpq {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use blocks::env::Env as _;
-    use blocks::nets::Mlp;
+    use sskp_blocks::env::Env as _;
+    use sskp_blocks::nets::Mlp;
 
     const OBS: usize = 3;
     const ACTION: usize = 2;
@@ -1017,7 +1017,7 @@ mod tests {
 
     #[test]
     fn settings_out_of_range_are_refused_with_their_name() {
-        let spec = blocks::toy::Toy::default().spec().clone();
+        let spec = sskp_blocks::toy::Toy::default().spec().clone();
         let refused = |change: fn(&mut CpqConfig)| {
             let mut config = CpqConfig::default();
             change(&mut config);

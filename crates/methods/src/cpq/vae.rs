@@ -4,12 +4,12 @@
 //! mean (a − â)² + β·mean KL(q(z | s, a) ‖ N(0, 1)), both means over rows and coordinates. On actions like the data the encoder has
 //! been taught to keep that divergence small; on others nothing holds it, so a large one marks an action as out of distribution.
 
-use blocks::Result;
-use blocks::checkpoint::{Loader, Saver};
-use blocks::nets::{Model, Tape};
-use blocks::replay::Batch;
-use blocks::rng::Rng;
 use serde::{Deserialize, Serialize};
+use sskp_blocks::Result;
+use sskp_blocks::checkpoint::{Loader, Saver};
+use sskp_blocks::nets::{Model, Tape};
+use sskp_blocks::replay::Batch;
+use sskp_blocks::rng::Rng;
 
 /// Settings of the autoencoder; the defaults are OSRL's but for β.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -195,7 +195,7 @@ fn divergence(head: &[f32]) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use blocks::replay::Replay;
+    use sskp_blocks::replay::Replay;
 
     fn fixture(beta: f64) -> (Vae, Batch) {
         let mut rng = Rng::stream(1, "vae");

@@ -1,12 +1,12 @@
 //! The learnt model of a robot, and the rollouts imagined with it (Thomas et al. 2021, section 5).
 
-use blocks::Result;
-use blocks::checkpoint::{Loader, Saver};
-use blocks::nets::ensemble::{Ensemble, EnsembleConfig, EnsembleTape};
-use blocks::nets::standardiser::Standardiser;
-use blocks::nets::{Mlp, Tape, gaussian};
-use blocks::replay::{Replay, Transition};
-use blocks::rng::Rng;
+use sskp_blocks::Result;
+use sskp_blocks::checkpoint::{Loader, Saver};
+use sskp_blocks::nets::ensemble::{Ensemble, EnsembleConfig, EnsembleTape};
+use sskp_blocks::nets::standardiser::Standardiser;
+use sskp_blocks::nets::{Mlp, Tape, gaussian};
+use sskp_blocks::replay::{Replay, Transition};
+use sskp_blocks::rng::Rng;
 
 /// An ensemble that maps `[standardised s, a]` to a Gaussian over `[s' − s, r]`.
 pub struct Dynamics {
@@ -231,8 +231,8 @@ impl std::ops::AddAssign for Imagined {
 
 #[cfg(test)]
 mod tests {
-    use blocks::env::Env;
-    use blocks::toy::Toy;
+    use sskp_blocks::env::Env;
+    use sskp_blocks::toy::Toy;
 
     use super::*;
 

@@ -10,17 +10,17 @@ pub mod dynamics;
 
 use std::time::Instant;
 
-use blocks::checkpoint::{Loader, Saver};
-use blocks::env::{Env, Spec};
-use blocks::nets::ensemble::EnsembleConfig;
-use blocks::nets::{Tape, gaussian};
-use blocks::record::Metrics;
-use blocks::replay::{Batch, Replay};
-use blocks::rng::{Rng, RngState};
-use blocks::run::Run;
-use blocks::soft_actor_critic::{SoftActorCritic, SoftActorCriticConfig, ViolationValue, violation_cost};
-use blocks::{Error, Result};
 use serde::{Deserialize, Serialize};
+use sskp_blocks::checkpoint::{Loader, Saver};
+use sskp_blocks::env::{Env, Spec};
+use sskp_blocks::nets::ensemble::EnsembleConfig;
+use sskp_blocks::nets::{Tape, gaussian};
+use sskp_blocks::record::Metrics;
+use sskp_blocks::replay::{Batch, Replay};
+use sskp_blocks::rng::{Rng, RngState};
+use sskp_blocks::run::Run;
+use sskp_blocks::soft_actor_critic::{SoftActorCritic, SoftActorCriticConfig, ViolationValue, violation_cost};
+use sskp_blocks::{Error, Result};
 
 use crate::sac::SacActor;
 use crate::{Actor, Method, Setup};
@@ -439,7 +439,7 @@ impl Method for Smbpo {
 
 #[cfg(test)]
 mod tests {
-    use blocks::toy::Toy;
+    use sskp_blocks::toy::Toy;
 
     use super::*;
 

@@ -4,12 +4,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use blocks::checkpoint::{self, Loader, Saver};
-use blocks::demos::Demonstrations;
-use blocks::rng::Rng;
-use blocks::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use sskp_blocks::checkpoint::{self, Loader, Saver};
+use sskp_blocks::demos::Demonstrations;
+use sskp_blocks::rng::Rng;
+use sskp_blocks::{Error, Result};
 
 use super::skill::{SkillConfig, SkillLoss, SkillModel};
 use crate::{Progress, Setup};
@@ -65,7 +65,7 @@ impl About {
     /// The name under which a model of this kind is kept.
     pub fn key(&self) -> String {
         let text = serde_json::to_string(self).expect("plain data");
-        blocks::checkpoint::sha256(format!("{FORMAT} {} {text}", env!("CARGO_PKG_VERSION")))
+        sskp_blocks::checkpoint::sha256(format!("{FORMAT} {} {text}", env!("CARGO_PKG_VERSION")))
     }
 
     /// What keeps a model of this kind from being used where `wanted` is needed. The demonstrations may differ.

@@ -69,7 +69,7 @@ pub fn auc(positive: &[f64], other: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use blocks::rng::Rng;
+    use sskp_blocks::rng::Rng;
 
     /// Scores of a good classifier: positives near 1, negatives near 0; unlabelled are a mixture.
     fn scores(share: f64, n: usize, rng: &mut Rng) -> (Vec<f64>, Vec<f64>) {

@@ -2,12 +2,12 @@
 //! the skill alone. The closed-loop one, p_ν(a_k | s_k, z), sees the state of every step; docs/decisions/0003 has what it
 //! changes.
 
-use blocks::Result;
-use blocks::checkpoint::{Loader, Saver};
-use blocks::nets::lstm::{Lstm, LstmTape};
-use blocks::nets::{Mlp, Tape};
-use blocks::rng::Rng;
 use serde::{Deserialize, Serialize};
+use sskp_blocks::Result;
+use sskp_blocks::checkpoint::{Loader, Saver};
+use sskp_blocks::nets::lstm::{Lstm, LstmTape};
+use sskp_blocks::nets::{Mlp, Tape};
+use sskp_blocks::rng::Rng;
 
 use super::skill::{Learnt, SkillConfig};
 

@@ -6,7 +6,7 @@
 //! | 4.1.1 skill risk predictor, Eq. 1–4 and 7 | [`risk`], [`class_prior`], [`calibration`] |
 //! | 4.2.1 risk planning, Algorithm 1, Eq. 5–6 | [`planner`] |
 //! | 5.4 what planning does to the predicted risk, Figure 5 | [`study`] |
-//! | 4.2.2 online safe policy learning, Algorithm 2 | `online.rs`; the policy's update is [`blocks::soft_actor_critic`] |
+//! | 4.2.2 online safe policy learning, Algorithm 2 | `online.rs`; the policy's update is [`sskp_blocks::soft_actor_critic`] |
 
 pub mod artifact;
 pub mod calibration;
@@ -21,17 +21,17 @@ pub mod study;
 
 use std::collections::VecDeque;
 
-use blocks::checkpoint::{Loader, Saver};
-use blocks::demos::Demonstrations;
-use blocks::env::Spec;
-use blocks::nets::{Mlp, Tape};
-use blocks::record::Metrics;
-use blocks::replay::{Batch, Replay};
-use blocks::rng::{Rng, RngState};
-use blocks::run::{Run, Segment};
-use blocks::soft_actor_critic::{Prior, SoftActorCritic, SoftActorCriticConfig, ViolationValue};
-use blocks::{Error, Result};
 use serde::{Deserialize, Serialize};
+use sskp_blocks::checkpoint::{Loader, Saver};
+use sskp_blocks::demos::Demonstrations;
+use sskp_blocks::env::Spec;
+use sskp_blocks::nets::{Mlp, Tape};
+use sskp_blocks::record::Metrics;
+use sskp_blocks::replay::{Batch, Replay};
+use sskp_blocks::rng::{Rng, RngState};
+use sskp_blocks::run::{Run, Segment};
+use sskp_blocks::soft_actor_critic::{Prior, SoftActorCritic, SoftActorCriticConfig, ViolationValue};
+use sskp_blocks::{Error, Result};
 
 use crate::held_out::held_out;
 use crate::{Actor, Method, Progress, Setup};
@@ -712,7 +712,7 @@ mod tests {
 
     /// Plays three skills of one step each, the last of which ends the episode.
     fn pairs_after(relabel: usize, violated: bool) -> (usize, usize) {
-        let spec = blocks::env::Env::spec(&blocks::toy::Toy::default()).clone();
+        let spec = sskp_blocks::env::Env::spec(&sskp_blocks::toy::Toy::default()).clone();
         let mut config = SskpConfig::default();
         config.risk.relabel = relabel;
         let mut sskp = Sskp::new(&spec, config, Setup::new("sskp", 0, 1)).unwrap();

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use blocks::Result;
-use blocks::record::Metrics;
-use blocks::run::Run;
+use sskp_blocks::Result;
+use sskp_blocks::record::Metrics;
+use sskp_blocks::run::Run;
 
 use super::Sskp;
 use crate::Method as _;

@@ -1,8 +1,8 @@
 //! Risk planning: Algorithm 1 with Eq. 5 and 6, naive planning and none (section 5.3).
 
-use blocks::nets::gaussian::log_std;
-use blocks::rng::Rng;
 use serde::{Deserialize, Serialize};
+use sskp_blocks::nets::gaussian::log_std;
+use sskp_blocks::rng::Rng;
 
 /// How a skill is chosen from the policy's Gaussian.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

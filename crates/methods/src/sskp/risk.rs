@@ -1,12 +1,12 @@
 //! The skill risk predictor of section 4.1.1: P_ζ(c | s, z), learnt from positive and unlabelled pairs (Eq. 1–4), and the
 //! pairs themselves, from demonstrations and from online skills (Eq. 7).
 
-use blocks::Result;
-use blocks::checkpoint::{Loader, Saver};
-use blocks::demos::{Demonstrations, Trajectory};
-use blocks::nets::{Mlp, Model, Tape, gaussian, linalg};
-use blocks::rng::Rng;
 use serde::{Deserialize, Serialize};
+use sskp_blocks::Result;
+use sskp_blocks::checkpoint::{Loader, Saver};
+use sskp_blocks::demos::{Demonstrations, Trajectory};
+use sskp_blocks::nets::{Mlp, Model, Tape, gaussian, linalg};
+use sskp_blocks::rng::Rng;
 
 use super::skill::SkillModel;
 
@@ -503,7 +503,7 @@ fn relu(rows: &mut [f32], bias: &[f32]) {
 mod tests {
     use super::super::skill::SkillConfig;
     use super::*;
-    use blocks::demos::Ending;
+    use sskp_blocks::demos::Ending;
 
     fn close(a: f64, b: f64) -> bool {
         (a - b).abs() < 1e-5

@@ -1,6 +1,6 @@
 //! What settings of SSkP must be, said before anything starts.
 
-use blocks::Result;
+use sskp_blocks::Result;
 
 use super::SskpConfig;
 

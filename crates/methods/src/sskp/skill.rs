@@ -10,14 +10,14 @@
 //! with means over rows, steps and coordinates in the first two terms, as SPiRL has them, and the skills of the last term
 //! stopped: the prior follows the encoder and never pulls it. The decoder is a module of its own: [`super::decoder`].
 
-use blocks::Result;
-use blocks::checkpoint::{Loader, Saver};
-use blocks::demos::Demonstrations;
-use blocks::nets::lstm::{Lstm, LstmTape};
-use blocks::nets::standardiser::Standardiser;
-use blocks::nets::{Adam, Mlp, Tape, gaussian};
-use blocks::rng::Rng;
 use serde::{Deserialize, Serialize};
+use sskp_blocks::Result;
+use sskp_blocks::checkpoint::{Loader, Saver};
+use sskp_blocks::demos::Demonstrations;
+use sskp_blocks::nets::lstm::{Lstm, LstmTape};
+use sskp_blocks::nets::standardiser::Standardiser;
+use sskp_blocks::nets::{Adam, Mlp, Tape, gaussian};
+use sskp_blocks::rng::Rng;
 
 use super::decoder::{Decoder, DecoderKind};
 
@@ -91,7 +91,7 @@ impl SkillConfig {
             return Ok(());
         }
         let horizon = self.horizon;
-        Err(blocks::Error::other(match demos.window_starts(horizon).next() {
+        Err(sskp_blocks::Error::other(match demos.window_starts(horizon).next() {
             None => format!("no episode of the demonstrations has {horizon} steps, the length of a skill"),
             Some(_) => "reward is lost after every skill of the demonstrations: leave skill.skip_losses false".into(),
         }))
@@ -406,7 +406,7 @@ impl SkillModel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use blocks::demos::{Ending, Trajectory};
+    use sskp_blocks::demos::{Ending, Trajectory};
 
     fn tiny(decoder: DecoderKind) -> SkillConfig {
         SkillConfig {

@@ -1,6 +1,6 @@
 //! Figure 5: what the iterations of risk planning do to the predicted risk.
 
-use blocks::rng::Rng;
+use sskp_blocks::rng::Rng;
 
 use super::planner::{Gaussian, Planner, Planning};
 use super::risk::{RiskPredictor, sigmoid};
