@@ -110,21 +110,21 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
     let sskp = build::sskp(root)?;
     // Before anything is written that would make the tree another.
     let (time, commit) = (record::now(), record::commit(root));
-    let programs = sskp_methods::Programs { sskp: &sskp, python: &python, environment: &environment };
-    let updates = sskp_methods::updates(&programs, &options.env)?;
+    let programs = methods::Programs { sskp: &sskp, python: &python, environment: &environment };
+    let updates = methods::updates(&programs, &options.env)?;
     if options.only != Some(Part::Methods) {
         steps(root, options, &programs, &time, &commit)?;
     }
     if options.only != Some(Part::Steps) {
         let (env, repeats, seconds) = (&options.env, options.repeats, options.row_seconds);
-        let plan = sskp_methods::Plan { env, repeats, seconds, time: &time, commit: &commit };
-        sskp_methods::run(root, &programs, &updates, &plan)?;
+        let plan = methods::Plan { env, repeats, seconds, time: &time, commit: &commit };
+        methods::run(root, &programs, &updates, &plan)?;
     }
     Ok(())
 }
 
 /// Environment steps per second of SAC.
-fn steps(root: &Path, options: &Options, programs: &sskp_methods::Programs, time: &str, commit: &str) -> Result<()> {
+fn steps(root: &Path, options: &Options, programs: &methods::Programs, time: &str, commit: &str) -> Result<()> {
     let script = root.join("benches/update_python.py");
     let mut threads = vec![1];
     if record::cores() >= 2 {
