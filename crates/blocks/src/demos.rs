@@ -41,6 +41,7 @@ impl From<End> for Ending {
     fn from(end: End) -> Self {
         match end {
             End::Violation => Ending::Violation,
+            End::Terminated => Ending::Terminated,
             End::Truncated => Ending::Truncated,
         }
     }
@@ -62,6 +63,16 @@ pub struct Trajectory {
 }
 
 impl Trajectory {
+    /// What step t ended, as far as a learner is concerned: a cost is a violation, wherever it stands.
+    pub fn end_at(&self, t: usize) -> Option<End> {
+        match self.end {
+            _ if self.costs[t] > 0.0 => Some(End::Violation),
+            _ if t + 1 < self.steps() => None,
+            Ending::Terminated => Some(End::Terminated),
+            Ending::Truncated => Some(End::Truncated),
+            Ending::Violation | Ending::Cut => None,
+        }
+    }
     /// T.
     pub fn steps(&self) -> usize {
         self.rewards.len()

@@ -1,10 +1,11 @@
 //! Replay: a ring of transitions in one flat array.
 
 use crate::checkpoint::{Loader, Saver};
+use crate::env::End;
 use crate::rng::Rng;
 use crate::{Error, Result};
 
-/// Transitions `(s, a, r, violation, s')`, each one row of contiguous numbers so that sampling touches memory once per
+/// Transitions `(s, a, r, end, s')`, each one row of contiguous numbers so that sampling touches memory once per
 /// row. A row of Humanoid is 109 floats: a million of them are 436 MB.
 #[derive(Clone, Debug)]
 pub struct Replay {
@@ -14,6 +15,11 @@ pub struct Replay {
     rows: Vec<f32>,
     next: usize,
 }
+
+// How a row keeps its end.
+const GOES_ON: f32 = 0.0;
+const VIOLATION: f32 = 1.0;
+const TERMINATED: f32 = 2.0;
 
 /// One transition, where it lies.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,6 +32,8 @@ pub struct Transition<'a> {
     pub reward: f32,
     /// Whether the episode ended here in a violation.
     pub violation: bool,
+    /// Whether nothing follows: it ended in a violation or was terminated. Time limits are not such ends.
+    pub terminal: bool,
     /// `s'`.
     pub next_state: &'a [f32],
 }
@@ -41,8 +49,11 @@ pub struct Batch {
     pub state: Vec<f32>,
     /// `r`.
     pub reward: Vec<f32>,
-    /// 1 where the episode ended in a violation, else 0. Time limits are not ends.
+    /// c: 1 where the episode ended in a violation, else 0.
     pub violation: Vec<f32>,
+    /// 1 where a value function may look at s', 0 where nothing follows: a violation, or another end of the robot's own. Time
+    /// limits are not ends.
+    pub goes_on: Vec<f32>,
     /// `s'`.
     pub next_state: Vec<f32>,
 }
@@ -80,11 +91,18 @@ impl Replay {
         let row = &self.rows[index * self.stride()..][..self.stride()];
         let (state, rest) = row.split_at(self.obs);
         let (action, rest) = rest.split_at(self.action);
-        Transition { state, action, reward: rest[0], violation: rest[1] != 0.0, next_state: &rest[2..] }
+        Transition {
+            state,
+            action,
+            reward: rest[0],
+            violation: rest[1] == VIOLATION,
+            terminal: rest[1] != GOES_ON,
+            next_state: &rest[2..],
+        }
     }
 
     /// Adds a transition, over the oldest when full.
-    pub fn push(&mut self, state: &[f32], action: &[f32], reward: f32, violation: bool, next_state: &[f32]) {
+    pub fn push(&mut self, state: &[f32], action: &[f32], reward: f32, end: Option<End>, next_state: &[f32]) {
         assert!(state.len() == self.obs && action.len() == self.action && next_state.len() == self.obs);
         let stride = self.stride();
         if self.len() < self.capacity && self.next == self.len() {
@@ -96,7 +114,11 @@ impl Replay {
         s.copy_from_slice(state);
         a.copy_from_slice(action);
         rest[0] = reward;
-        rest[1] = f32::from(u8::from(violation));
+        rest[1] = match end {
+            None | Some(End::Truncated) => GOES_ON,
+            Some(End::Violation) => VIOLATION,
+            Some(End::Terminated) => TERMINATED,
+        };
         rest[2..].copy_from_slice(next_state);
         self.next = (self.next + 1) % self.capacity;
     }
@@ -160,6 +182,7 @@ impl Batch {
         self.state.resize(n * obs, 0.0);
         self.reward.resize(n, 0.0);
         self.violation.resize(n, 0.0);
+        self.goes_on.resize(n, 0.0);
         self.next_state.resize(n * obs, 0.0);
     }
 
@@ -168,7 +191,8 @@ impl Batch {
         self.state_action[i * both..][..both].copy_from_slice(&row[..both]);
         self.state[i * obs..][..obs].copy_from_slice(&row[..obs]);
         self.reward[i] = row[both];
-        self.violation[i] = row[both + 1];
+        self.violation[i] = f32::from(u8::from(row[both + 1] == VIOLATION));
+        self.goes_on[i] = f32::from(u8::from(row[both + 1] == GOES_ON));
         self.next_state[i * obs..][..obs].copy_from_slice(&row[both + 2..]);
     }
 }
@@ -180,8 +204,9 @@ mod tests {
     fn filled(n: usize, capacity: usize) -> Replay {
         let mut replay = Replay::new(2, 1, capacity);
         for i in 0..n {
+            let end = [Some(End::Violation), Some(End::Truncated), Some(End::Terminated), None][i % 4];
             let i = i as f32;
-            replay.push(&[i, -i], &[0.5 * i], 10.0 * i, (i as usize).is_multiple_of(3), &[i + 1.0, -i - 1.0]);
+            replay.push(&[i, -i], &[0.5 * i], 10.0 * i, end, &[i + 1.0, -i - 1.0]);
         }
         replay
     }
@@ -196,10 +221,12 @@ mod tests {
             action: &[2.5],
             reward: 50.0,
             violation: false,
+            terminal: false,
             next_state: &[6.0, -6.0],
         };
         assert_eq!(replay.get(1), fifth);
-        assert!(replay.get(2).violation);
+        let ends = |i| (replay.get(i).violation, replay.get(i).terminal);
+        assert_eq!([0, 2, 3].map(ends), [(true, true), (false, true), (false, false)]);
         let mut batch = Batch::default();
         replay.sample(200, &mut Rng::stream(0, "r"), &mut batch);
         let mut seen = [0; 7];
@@ -208,7 +235,8 @@ mod tests {
             seen[s as usize] += 1;
             assert_eq!(batch.state_action[3 * i..3 * i + 3], [s, -s, 0.5 * s]);
             assert_eq!(batch.reward[i], 10.0 * s);
-            assert_eq!(batch.violation[i], f32::from(u8::from((s as usize).is_multiple_of(3))));
+            assert_eq!(batch.violation[i], f32::from(u8::from(s as usize % 4 == 0)));
+            assert_eq!(batch.goes_on[i], f32::from(u8::from(s as usize % 2 == 1)), "after a time limit, or none");
             assert_eq!(batch.next_state[2 * i], s + 1.0);
         }
         assert_eq!(seen[..3], [0, 0, 0]);
@@ -219,7 +247,7 @@ mod tests {
     fn two_rings_are_drawn_from_as_asked() {
         let (first, mut second) = (filled(5, 5), Replay::new(2, 1, 20));
         for i in 0..15 {
-            second.push(&[100.0 + i as f32, 0.0], &[0.0], 0.0, false, &[0.0; 2]);
+            second.push(&[100.0 + i as f32, 0.0], &[0.0], 0.0, None, &[0.0; 2]);
         }
         let (mut batch, mut rng) = (Batch::default(), Rng::stream(0, "two"));
         Replay::sample_two([&first, &second], Some(30), 100, &mut rng, &mut batch);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::{Loader, Saver};
-use crate::env::{Env, Spec, Step};
+use crate::env::{End, Env, Spec, Step};
 use crate::record::{EpisodeRow, Metrics, Recorder};
 use crate::rng::{Rng, RngState};
 use crate::{Error, Result};
@@ -47,8 +47,15 @@ pub struct Segment {
     pub steps: usize,
     /// r̃_t, undiscounted.
     pub reward: f64,
+    /// How the episode ended with it, if it did.
+    pub end: Option<End>,
+}
+
+impl Segment {
     /// c > 0.
-    pub violated: bool,
+    pub fn violated(&self) -> bool {
+        self.end == Some(End::Violation)
+    }
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -115,11 +122,11 @@ impl<'a> Run<'a> {
     pub fn spec(&self) -> &Spec {
         self.env.spec()
     }
-    /// The robot, for questions that take no step ([`Env::violates`]).
+    /// The robot, for questions that take no step ([`Env::constraint`]).
     pub fn env(&self) -> &dyn Env {
         &*self.env
     }
-    /// The robot, to be looked at ([`Env::poses`]). Steps taken through it would not be counted.
+    /// The robot, to be looked at ([`Env::scene`]). Steps taken through it would not be counted.
     pub fn env_mut(&mut self) -> &mut dyn Env {
         &mut *self.env
     }
@@ -176,9 +183,9 @@ impl<'a> Run<'a> {
         if std::mem::take(&mut self.resumed_inside_episode) {
             return Ok(true);
         }
-        self.env.reset(&mut self.env_rng);
+        self.env.reset(&mut self.env_rng)?;
         self.episode = Episode::default();
-        self.read_state();
+        self.read_state()?;
         Ok(true)
     }
 
@@ -189,14 +196,21 @@ impl<'a> Run<'a> {
             return Err(Error::NotFinite { what: format!("action {i}"), step: self.clock.steps });
         }
         let start = Instant::now();
-        let step = self.env.step(action);
+        let step = self.env.step(action)?;
         self.add_time("physics", start);
+        if !step.reward.is_finite() {
+            return Err(Error::NotFinite { what: "the reward".into(), step: self.clock.steps });
+        }
         self.clock.steps += 1;
         self.clock.reward += step.reward;
         self.episode.length += 1;
         self.episode.total_reward += step.reward;
-        self.read_state();
-        let violation = step.cost > 0.0;
+        let violation = step.violated();
+        // A simulation that broke is a violation, and its last observation is never looked at.
+        match self.read_state() {
+            Err(error) if !violation => return Err(error),
+            _ => {}
+        }
         if step.end.is_some() || self.finished() {
             self.episode.over = true;
             self.clock.episodes += 1;
@@ -226,7 +240,7 @@ impl<'a> Run<'a> {
         let dim = self.spec().action_dim;
         segment.steps = 0;
         segment.reward = 0.0;
-        segment.violated = false;
+        segment.end = None;
         segment.actions.clear();
         segment.states.clear();
         segment.states.extend_from_slice(&self.state);
@@ -237,16 +251,35 @@ impl<'a> Run<'a> {
             let step = self.step(&segment.actions[at..])?;
             segment.steps += 1;
             segment.reward += step.reward;
-            segment.violated = step.cost > 0.0;
+            segment.end = step.end;
             segment.states.extend_from_slice(&self.state);
         }
         Ok(())
     }
 
-    fn read_state(&mut self) {
-        for (s, o) in self.state.iter_mut().zip(self.env.obs()) {
-            *s = *o as f32;
+    fn read_state(&mut self) -> Result<()> {
+        let obs = self.env.obs();
+        if obs.len() != self.state.len() {
+            let (spec, got) = (self.env.spec(), obs.len());
+            return Err(Error::other(format!("{} has {} observations, but gave {got}", spec.name, spec.obs_dim)));
         }
+        let mut finite = true;
+        for (s, o) in self.state.iter_mut().zip(obs) {
+            *s = *o as f32;
+            finite &= s.is_finite();
+        }
+        match finite {
+            true => Ok(()),
+            false => {
+                let which = self.state.iter().position(|s| !s.is_finite()).expect("one is not");
+                Err(Error::NotFinite { what: format!("observation {which}"), step: self.clock.steps })
+            }
+        }
+    }
+
+    /// Whether a run can be resumed exactly from here: at any step where the environment has snapshots, else between episodes.
+    fn resumable_here(&mut self) -> bool {
+        self.episode.over || self.env.snapshot().is_some()
     }
 
     /// Records quantities of the method at the current step.
@@ -254,8 +287,12 @@ impl<'a> Run<'a> {
         self.recorder.metrics(self.clock, metrics)
     }
 
-    /// Writes a checkpoint if one is due or a stop was asked for; in the latter case the run is over.
+    /// Writes a checkpoint if one is due or a stop was asked for; in the latter case the run is over. Inside an episode of an
+    /// environment without [`Env::snapshot`], both wait for its end.
     pub fn checkpoint<'s>(&mut self, save: impl FnOnce(&mut Saver<'s>)) -> Result<()> {
+        if !self.resumable_here() {
+            return Ok(());
+        }
         self.stopped = self.recorder.stop_requested();
         if self.stopped || self.recorder.checkpoint_due(self.clock) {
             self.write_checkpoint(save, self.stopped)?;
@@ -272,7 +309,9 @@ impl<'a> Run<'a> {
         let mut saver = Saver::default();
         save(&mut saver);
         saver.json("run", &RunState { clock: self.clock, episode: self.episode.clone(), env_rng: self.env_rng.save() });
-        saver.f64s("simulator/state", self.env.save());
+        if let Some(snapshot) = self.env.snapshot() {
+            saver.f64s("simulator/state", snapshot.save());
+        }
         self.recorder.checkpoint(self.clock, &mut saver, whole)
     }
 
@@ -282,10 +321,17 @@ impl<'a> Run<'a> {
         self.clock = state.clock;
         self.episode = state.episode;
         self.env_rng = Rng::load(&state.env_rng)?;
-        self.env.restore(&from.f64s("simulator/state")?)?;
         self.resumed_inside_episode = !self.episode.over;
-        self.read_state();
-        Ok(())
+        match self.env.snapshot() {
+            Some(snapshot) => snapshot.restore(&from.f64s("simulator/state")?)?,
+            None if self.episode.over => return Ok(()),
+            None => {
+                let why = "it was taken inside an episode, and the environment has no snapshots any more".into();
+                return Err(Error::Checkpoint { path: from.path.clone(), why });
+            }
+        }
+        // An episode that broke the simulation may lie behind.
+        if self.resumed_inside_episode { self.read_state() } else { Ok(()) }
     }
 }
 
@@ -348,15 +394,15 @@ mod tests {
         run.next_episode().unwrap();
         let mut segment = Segment::default();
         run.execute(10, &mut segment, |_, _, action| action.fill(0.0)).unwrap();
-        assert_eq!((segment.steps, segment.states.len(), segment.violated), (10, 11 * 5, false));
+        assert_eq!((segment.steps, segment.states.len(), segment.violated()), (10, 11 * 5, false));
         assert_eq!(segment.states[10 * 5..], run.state()[..]);
         run.execute(30, &mut segment, |_, _, action| action.fill(1.0)).unwrap();
         assert_eq!(segment.actions.len(), segment.steps * 2);
-        assert!(segment.steps < 15 && segment.violated, "hard steering falls: {segment:?}");
+        assert!(segment.steps < 15 && segment.violated(), "hard steering falls: {segment:?}");
         assert_eq!(run.clock().violations, 1);
         run.next_episode().unwrap();
         run.execute(20, &mut segment, |_, _, action| action.fill(0.0)).unwrap();
-        assert!(!segment.violated && run.finished(), "the budget cuts the skill");
+        assert!(!segment.violated() && run.finished(), "the budget cuts the skill");
         assert_eq!(run.clock().steps, 25);
     }
 

@@ -1,9 +1,9 @@
 //! Soft actor-critic (Haarnoja et al. 2018), the update that SAC, safe SAC, skill-based SAC and others share.
 //!
-//! With a penalty D on the policy (the [`Regulariser`]), for a minibatch of transitions (s, a, r, violation, s'):
+//! With a penalty D on the policy (the [`Regulariser`]), for a minibatch of transitions (s, a, r, end, s'):
 //!
-//! - target  y = r + γ·(min_i Q̄_i(s', a') − α·D(s')), a' ~ π(·|s'); at a violation y = r, or the value that
-//!   [`ViolationValue`] says;
+//! - target  y = r + γ·(min_i Q̄_i(s', a') − α·D(s')), a' ~ π(·|s'); where nothing follows y = r, and at a violation the value
+//!   that [`ViolationValue`] says;
 //! - critics minimise (Q_i(s, a) − y)²;
 //! - the actor minimises α·D(s) − Q(s, a), a ~ π(·|s) reparameterised;
 //! - the temperature α holds the mean penalty at its target (when `auto_alpha`).
@@ -381,13 +381,14 @@ impl SoftActorCritic {
         let q1 = self.targets[0].forward(&w.input, n, tape1);
         let q2 = self.targets[1].forward(&w.input, n, tape2);
         let (gamma, alpha) = (self.config.gamma as f32, self.alpha());
-        let (reward, ended) = (rows(&batch.reward, part, 1), rows(&batch.violation, part, 1));
+        let [reward, goes_on, violated] =
+            [&batch.reward, &batch.goes_on, &batch.violation].map(|column| rows(column, part, 1));
         for i in 0..n {
             let soft = q1[i].min(q2[i]) - alpha * w.penalty[i];
             w.target[i] = match violation {
-                _ if ended[i] == 0.0 => reward[i] + gamma * soft,
-                ViolationValue::Terminal => reward[i],
-                ViolationValue::Fixed(value) => value,
+                ViolationValue::Fixed(value) if violated[i] > 0.0 => value,
+                _ if goes_on[i] > 0.0 => reward[i] + gamma * soft,
+                _ => reward[i],
             };
         }
 
@@ -571,12 +572,12 @@ mod tests {
         for i in 0..ROWS {
             let mut row = [0.0; 2 * OBS];
             rng.fill_normal(&mut row);
-            replay.push(&row[..OBS], &[0.1 * i as f32, -0.2], i as f32 - 1.5, i == 2, &row[OBS..]);
+            replay.push(&row[..OBS], &[0.1 * i as f32, -0.2], i as f32 - 1.5, None, &row[OBS..]);
         }
         let mut batch = Batch::default();
         replay.sample(ROWS, &mut rng, &mut batch);
-        batch.violation[1] = 1.0; // whatever was drawn, both kinds are there
-        batch.violation[0] = 0.0;
+        // Whatever was drawn: a violation, another end, and rows that go on.
+        (batch.violation[1], batch.goes_on[1], batch.goes_on[2]) = (1.0, 0.0, 0.0);
         for noise in &mut sac.noise {
             noise.resize(ROWS * ACTION, 0.0);
             rng.fill_normal(noise);
@@ -641,7 +642,7 @@ mod tests {
             let next = &batch.next_state[r * OBS..][..OBS];
             let (z, kl) = act_near(&sac.actor.net, &prior, next, &sac.noise[0][r * ACTION..][..ACTION]);
             let q = sac.targets.each_ref().map(|t| value(t, &[next, &z].concat()));
-            let bootstrap = if batch.violation[r] > 0.0 { 0.0 } else { 0.99 * (q[0].min(q[1]) - 0.3 * kl) };
+            let bootstrap = if batch.goes_on[r] == 0.0 { 0.0 } else { 0.99 * (q[0].min(q[1]) - 0.3 * kl) };
             assert!((f64::from(worker.target[r]) - f64::from(batch.reward[r]) - bootstrap).abs() < 1e-4, "row {r}");
         }
         sac.actor_part(&mut worker, ALL, &batch, 0);
@@ -666,10 +667,10 @@ mod tests {
         let (action, log_prob) = act(&sac.actor.net, next, &sac.noise[0][row * ACTION..][..ACTION]);
         let input = [next, &action].concat();
         let q = value(&sac.targets[0], &input).min(value(&sac.targets[1], &input));
-        match (batch.violation[row] > 0.0, violation) {
-            (false, _) => f64::from(batch.reward[row]) + 0.99 * (q - 0.3 * log_prob),
-            (true, ViolationValue::Terminal) => f64::from(batch.reward[row]),
-            (true, ViolationValue::Fixed(v)) => f64::from(v),
+        match (row, violation) {
+            (1, ViolationValue::Fixed(v)) => f64::from(v),
+            (1 | 2, _) => f64::from(batch.reward[row]),
+            _ => f64::from(batch.reward[row]) + 0.99 * (q - 0.3 * log_prob),
         }
     }
 

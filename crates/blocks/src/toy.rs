@@ -16,13 +16,19 @@
 //! Violation: |y| > 1, off the bridge. The wind grows with speed, so speed must be paid for with steering: full throttle
 //! with no steering falls, full throttle with steering against the wind does not.
 
+use std::sync::LazyLock;
+
 use crate::demos::{Demonstrations, Trajectory};
-use crate::env::{End, Env, Geom, Pose, Shape, Spec, Step};
+use crate::env::{Constraint, End, Env, Geom, Pose, Scene, Shape, Snapshot, Spec, Step};
 use crate::rng::Rng;
 
 const DT: f64 = 0.1;
 
-static SPEC: Spec = Spec { name: "toy", obs_dim: 5, action_dim: 2, time_limit: 200, dt: DT };
+/// Steps after which an episode is truncated.
+pub const TIME_LIMIT: usize = 200;
+
+static SPEC: LazyLock<Spec> =
+    LazyLock::new(|| Spec { name: "toy".into(), obs_dim: 5, action_dim: 2, time_limit: Some(TIME_LIMIT), dt: DT });
 
 /// The toy's state.
 #[derive(Clone, Debug)]
@@ -54,17 +60,17 @@ impl Env for Toy {
         &SPEC
     }
 
-    fn reset(&mut self, rng: &mut Rng) {
+    fn reset(&mut self, rng: &mut Rng) -> crate::Result<()> {
         let state = [
             rng.uniform(0.0, 2.0 * std::f64::consts::PI),
             rng.uniform(-0.2, 0.2),
             rng.uniform(0.0, 0.1),
             rng.uniform(-0.1, 0.1),
         ];
-        self.start_from(&state).expect("four numbers");
+        self.start_from(&state)
     }
 
-    fn step(&mut self, action: &[f32]) -> Step {
+    fn step(&mut self, action: &[f32]) -> crate::Result<Step> {
         assert_eq!(action.len(), 2, "the toy takes two numbers per action");
         let [throttle, steer] = [action[0], action[1]].map(|a| f64::from(a.clamp(-1.0, 1.0)));
         self.vx += DT * (3.0 * throttle - self.vx);
@@ -77,19 +83,35 @@ impl Env for Toy {
         let violation = self.violates(&self.obs);
         let end = match violation {
             true => Some(End::Violation),
-            false => (self.t >= SPEC.time_limit).then_some(End::Truncated),
+            false => (self.t >= TIME_LIMIT).then_some(End::Truncated),
         };
-        Step { reward, cost: f64::from(u8::from(violation)), end, anomaly: None }
+        Ok(Step::new(reward, end))
     }
 
     fn obs(&self) -> &[f64] {
         &self.obs
     }
 
+    fn snapshot(&mut self) -> Option<&mut dyn Snapshot> {
+        Some(self)
+    }
+
+    fn constraint(&self) -> Option<&dyn Constraint> {
+        Some(self)
+    }
+
+    fn scene(&mut self) -> Option<&mut dyn Scene> {
+        Some(self)
+    }
+}
+
+impl Constraint for Toy {
     fn violates(&self, obs: &[f64]) -> bool {
         !(obs[0].abs() <= 1.0)
     }
+}
 
+impl Snapshot for Toy {
     fn save(&self) -> Vec<f64> {
         vec![self.x, self.y, self.vx, self.vy, self.t as f64]
     }
@@ -115,8 +137,10 @@ impl Env for Toy {
     fn state_names(&self) -> Vec<String> {
         ["qpos_x", "qpos_y", "qvel_x", "qvel_y"].map(String::from).to_vec()
     }
+}
 
-    fn scene(&self) -> Vec<Geom> {
+impl Scene for Toy {
+    fn geoms(&self) -> Vec<Geom> {
         let geom = |shape, size, rgba, name: &str| Geom { shape, size, rgba, name: name.into() };
         vec![
             geom(Shape::Box, [400.0, 1.0, 0.05], [0.75, 0.72, 0.65, 1.0], "bridge"),
@@ -140,7 +164,7 @@ pub fn demonstrations(episodes: usize) -> Demonstrations {
     let mut toy = Toy::default();
     let mut demos = Demonstrations::new("toy", 5, 2);
     for episode in 0..episodes {
-        toy.reset(&mut rng);
+        toy.reset(&mut rng).expect("the toy always starts");
         // Every third episode shakes so much that it falls sooner or later.
         let shake = if episode % 3 == 0 { 1.2 } else { 0.2 };
         let (mut observations, mut actions, mut rewards, mut costs) = (vec![], vec![], vec![], vec![]);
@@ -153,11 +177,11 @@ pub fn demonstrations(episodes: usize) -> Demonstrations {
             let steer = -0.25 * o[2] * o[3] - 1.5 * o[0] - o[1] + wind;
             let throttle = 0.5 + 0.2 * rng.normal();
             let action = [throttle, steer].map(|a| (a as f32).clamp(-1.0, 1.0));
-            let step = toy.step(&action);
+            let step = toy.step(&action).expect("the toy always steps");
             observations.extend(toy.obs().iter().map(|x| *x as f32));
             actions.extend(action);
             rewards.push(step.reward as f32);
-            costs.push(step.cost as f32);
+            costs.push(step.cost() as f32);
             if let Some(end) = step.end {
                 break end.into();
             }
@@ -177,10 +201,10 @@ mod tests {
         let mut toy = Toy::default();
         let (mut total, mut violations) = (0.0, 0);
         for _ in 0..episodes {
-            toy.reset(&mut rng);
+            toy.reset(&mut rng).unwrap();
             loop {
                 let a = act(toy.obs(), &mut rng);
-                let step = toy.step(&a);
+                let step = toy.step(&a).unwrap();
                 total += step.reward;
                 violations += usize::from(step.end == Some(End::Violation));
                 if step.end.is_some() {
@@ -210,9 +234,9 @@ mod tests {
     fn a_violation_on_the_last_allowed_step_is_a_violation() {
         let mut toy = Toy::default();
         toy.restore(&[0.0, 0.999, 0.0, 5.0, 199.0]).unwrap();
-        let step = toy.step(&[0.0, 0.0]);
-        assert_eq!((step.end, step.cost), (Some(End::Violation), 1.0));
+        let step = toy.step(&[0.0, 0.0]).unwrap();
+        assert_eq!((step.end, step.cost()), (Some(End::Violation), 1.0));
         toy.restore(&[0.0, 0.0, 0.0, 0.0, 199.0]).unwrap();
-        assert_eq!(toy.step(&[0.0, 0.0]).end, Some(End::Truncated));
+        assert_eq!(toy.step(&[0.0, 0.0]).unwrap().end, Some(End::Truncated));
     }
 }

@@ -191,13 +191,13 @@ mod tests {
                 let (mut starts, mut random) = (Rng::stream(1, "env"), Rng::stream(1, "actions"));
                 let (mut steps, mut total) = (0, 0.0);
                 for _ in 0..3 {
-                    env.reset(&mut starts);
+                    env.reset(&mut starts).unwrap();
                     for t in 0..300 {
                         match scripted {
                             true => gait.act(t as f64 * dt, env.obs(), &mut action),
                             false => random.fill_action(&mut action),
                         }
-                        let step = env.step(&action);
+                        let step = env.step(&action).unwrap();
                         steps += 1;
                         total += step.reward;
                         if step.end.is_some() {

@@ -95,7 +95,7 @@ impl Args {
             for x in run.env().obs() {
                 write!(csv, ",{x:?}")?;
             }
-            writeln!(csv, ",{:?},{},{}", step.reward, step.cost, end_word(step.end, step.anomaly))?;
+            writeln!(csv, ",{:?},{},{}", step.reward, step.cost(), end_word(step.end, step.anomaly))?;
             ended = step.end.map(|end| (end, step.anomaly));
         }
         let clock = run.clock();

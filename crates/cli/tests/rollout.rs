@@ -45,12 +45,12 @@ fn the_table_has_a_row_per_step_and_numbers_that_read_back_exactly() {
     let mut lines = text.lines();
     assert_eq!(lines.next(), Some("step,obs_0,obs_1,obs_2,obs_3,obs_4,reward,cost,end"));
     let mut env = sskp_robots::make("toy", sskp_robots::Options::default()).unwrap();
-    env.reset(&mut Rng::stream(3, "env"));
+    env.reset(&mut Rng::stream(3, "env")).unwrap();
     let mut rng = Rng::stream(3, "actions");
     let mut action = [0.0; 2];
     for (i, line) in lines.enumerate() {
         rng.fill_action(&mut action);
-        let step = env.step(&action);
+        let step = env.step(&action).unwrap();
         let cells: Vec<&str> = line.split(',').collect();
         let numbers: Vec<u64> = cells[1..7].iter().map(|c| c.parse::<f64>().unwrap().to_bits()).collect();
         let expected: Vec<u64> = env.obs().iter().chain([&step.reward]).map(|x| x.to_bits()).collect();
@@ -90,7 +90,7 @@ fn a_rollout_from_a_seeds_start_state_equals_the_one_from_the_seed() {
     ];
     for robot in robots {
         let mut env = MujocoEnv::new(robot, sskp_robots::Options::default()).unwrap();
-        env.reset(&mut Rng::stream(7, "env"));
+        env.reset(&mut Rng::stream(7, "env")).unwrap();
         let state: Vec<String> = env.data().qpos().iter().chain(env.data().qvel()).map(|x| format!("{x:?}")).collect();
         let folder = Folder::new();
         folder.write("state.csv", env.state_names().join(",") + "\n" + &state.join(",") + "\n");

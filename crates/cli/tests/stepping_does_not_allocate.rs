@@ -33,12 +33,12 @@ fn stepping_does_not_allocate() {
         let mut env = (robot.make)(sskp_robots::Options::default()).unwrap();
         let mut rng = Rng::stream(0, "allocation test");
         let mut action = vec![0.0; env.spec().action_dim];
-        env.reset(&mut rng);
+        env.reset(&mut rng).unwrap();
         let before = CALLS.load(Ordering::Relaxed);
         for _ in 0..300 {
             rng.fill_action(&mut action);
-            if env.step(&action).end.is_some() {
-                env.reset(&mut rng);
+            if env.step(&action).unwrap().end.is_some() {
+                env.reset(&mut rng).unwrap();
             }
         }
         assert_eq!(CALLS.load(Ordering::Relaxed) - before, 0, "{}", robot.name);

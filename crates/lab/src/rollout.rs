@@ -39,7 +39,7 @@ impl Recording {
 
     /// Adds the step the robot has just taken.
     pub fn push(&mut self, env: &mut dyn Env, step: &Step) {
-        self.frames.push(Frame { poses: poses(env), reward: step.reward, cost: step.cost, risk: None });
+        self.frames.push(Frame { poses: poses(env), reward: step.reward, cost: step.cost(), risk: None });
         (self.end, self.anomaly) = (step.end, step.anomaly);
     }
 

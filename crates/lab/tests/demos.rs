@@ -14,7 +14,7 @@ fn toy(episodes: usize) -> Demonstrations {
     let spec = env.spec().clone();
     let mut demos = Demonstrations::new("toy", spec.obs_dim, spec.action_dim);
     for i in 0..episodes {
-        env.reset(&mut rng);
+        env.reset(&mut rng).unwrap();
         let state = |env: &dyn sskp_blocks::env::Env| env.obs().iter().map(|x| *x as f32).collect::<Vec<_>>();
         let mut observations = state(&*env);
         let (mut actions, mut rewards, mut costs) = (Vec::new(), Vec::new(), Vec::new());
@@ -24,11 +24,11 @@ fn toy(episodes: usize) -> Demonstrations {
             let (y, vy) = (env.obs()[0] as f32, env.obs()[1] as f32);
             let action =
                 if i % 2 == 0 { [0.1 * throttle, (-3.0 * y - 2.0 * vy).clamp(-1.0, 1.0)] } else { [throttle, 0.0] };
-            let step = env.step(&action);
+            let step = env.step(&action).unwrap();
             observations.extend(state(&*env));
             actions.extend(action);
             rewards.push(step.reward as f32);
-            costs.push(step.cost as f32);
+            costs.push(step.cost() as f32);
             if let Some(end) = step.end {
                 break end;
             }
@@ -540,12 +540,12 @@ fn a_collected_episode_can_be_played_again() {
     let plan = Plan { env: "toy".into(), episodes: Some(1), noise: 0.2, seed: 9, agent_episodes: 0, ..Plan::default() };
     let made = collect(&mut trained, &plan, "", true).unwrap();
     let mut env = sskp_robots::make("toy", Default::default()).unwrap();
-    env.reset(&mut Rng::stream(9, "env"));
+    env.reset(&mut Rng::stream(9, "env")).unwrap();
     let trajectory = &made.demos.trajectories()[0];
     for t in 0..trajectory.steps() {
         let state: Vec<f32> = env.obs().iter().map(|x| *x as f32).collect();
         assert_eq!(made.demos.state(0, t), state, "step {t}");
-        let step = env.step(made.demos.actions(0, t, 1));
-        assert_eq!((trajectory.rewards[t], trajectory.costs[t]), (step.reward as f32, step.cost as f32));
+        let step = env.step(made.demos.actions(0, t, 1)).unwrap();
+        assert_eq!((trajectory.rewards[t], trajectory.costs[t]), (step.reward as f32, step.cost() as f32));
     }
 }

@@ -79,7 +79,7 @@ fn every_robot_keeps_its_contract() {
         let mut action = vec![0.0; spec.action_dim];
         let (mut violations, mut truncations) = (0, 0);
         for episode in 0..20 {
-            env.reset(&mut rng);
+            env.reset(&mut rng).unwrap();
             assert!(!env.violates(env.obs()), "{} must not start in a violation", robot.name);
             for t in 1.. {
                 // Some episodes play random actions, some none at all.
@@ -88,11 +88,11 @@ fn every_robot_keeps_its_contract() {
                 } else {
                     action.fill(0.0);
                 }
-                let step = env.step(&action);
+                let step = env.step(&action).unwrap();
                 assert_eq!(env.obs().len(), spec.obs_dim);
                 assert!(step.reward.is_finite());
                 let violated = step.end == Some(End::Violation);
-                assert_eq!(step.cost, f64::from(u8::from(violated)), "{}: cost is 1 at a violation", robot.name);
+                assert_eq!(step.cost(), f64::from(u8::from(violated)), "{}: cost is 1 at a violation", robot.name);
                 assert_eq!(violated, env.violates(env.obs()) || step.anomaly.is_some(), "{}", robot.name);
                 if step.end.is_some() {
                     violations += u32::from(violated);
@@ -115,17 +115,17 @@ fn a_saved_state_continues_bit_for_bit() {
         let mut env = (robot.make)(Options::default()).unwrap();
         let mut other = (robot.make)(Options::default()).unwrap();
         let mut rng = Rng::stream(3, "save");
-        env.reset(&mut rng);
+        env.reset(&mut rng).unwrap();
         let mut action = vec![0.0; env.spec().action_dim];
         for _ in 0..15 {
             rng.fill_action(&mut action);
-            env.step(&action);
+            env.step(&action).unwrap();
         }
         other.restore(&env.save()).unwrap();
         for t in 0..200 {
             assert_eq!(env.obs(), other.obs(), "{} at {t}", robot.name);
             rng.fill_action(&mut action);
-            let (a, b) = (env.step(&action), other.step(&action));
+            let (a, b) = (env.step(&action).unwrap(), other.step(&action).unwrap());
             assert_eq!((a.reward.to_bits(), a.end), (b.reward.to_bits(), b.end), "{} at {t}", robot.name);
         }
         assert!(env.restore(&[0.0; 3]).is_err(), "{}: a state of the wrong length is refused", robot.name);
@@ -138,13 +138,13 @@ fn looking_at_a_robot_does_not_disturb_it() {
         let play = |look: bool| {
             let mut env = (robot.make)(Options::default()).unwrap();
             let mut rng = Rng::stream(4, "look");
-            env.reset(&mut rng);
+            env.reset(&mut rng).unwrap();
             let mut action = vec![0.0; env.spec().action_dim];
             let mut poses = Vec::new();
             let mut total = 0.0;
             for _ in 0..50 {
                 rng.fill_action(&mut action);
-                total += env.step(&action).reward;
+                total += env.step(&action).unwrap().reward;
                 if look {
                     env.poses(&mut poses);
                     assert_eq!(poses.len(), env.scene().len());

@@ -8,7 +8,7 @@
 
 use sskp_blocks::Result;
 use sskp_blocks::demos::{Demonstrations, Ending, Trajectory};
-use sskp_blocks::env::Spec;
+use sskp_blocks::env::{End, Spec};
 use sskp_blocks::replay::Replay;
 use sskp_blocks::rng::Rng;
 
@@ -69,7 +69,7 @@ fn fill(replay: &mut Replay, violation: impl Fn(usize) -> bool) {
         rng.fill_normal(&mut state);
         rng.fill_normal(&mut next);
         rng.fill_action(&mut action);
-        replay.push(&state, &action, rng.normal() as f32, violation(i), &next);
+        replay.push(&state, &action, rng.normal() as f32, violation(i).then_some(End::Violation), &next);
     }
 }
 
@@ -88,7 +88,7 @@ fn sac(spec: &Spec) -> Result<Update> {
 
 /// The task policy's SAC, the risk critic and the recovery policy, each on a minibatch.
 fn recovery_rl(spec: &Spec) -> Result<Update> {
-    let config = RecoveryRlConfig::of(spec.name);
+    let config = RecoveryRlConfig::of(&spec.name);
     let batch = config.batch;
     let mut learner = RecoveryRl::new(spec, config, Setup::new("recovery-rl", 0, 1))?;
     fill(&mut learner.replay, every_tenth);
@@ -172,7 +172,7 @@ fn sskp_skills(spec: &Spec) -> Result<Update> {
     let (obs, action, batch) = (spec.obs_dim, spec.action_dim, config.batch);
     let (horizon, mut noise) = (config.horizon, vec![0.0; batch * config.dim]);
     let mut rng = rng();
-    let mut demos = Demonstrations::new(spec.name, obs, action);
+    let mut demos = Demonstrations::new(&spec.name, obs, action);
     const EPISODE: usize = 100;
     for _ in 0..KEPT / EPISODE {
         let (mut observations, mut actions) = (vec![0.0; (EPISODE + 1) * obs], vec![0.0; EPISODE * action]);

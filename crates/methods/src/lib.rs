@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use sskp::planner::Planning;
 use sskp_blocks::checkpoint::{Loader, Saver};
 use sskp_blocks::demos::Demonstrations;
-use sskp_blocks::env::Spec;
+use sskp_blocks::env::{Env, Spec};
 use sskp_blocks::rng::Rng;
 use sskp_blocks::run::Run;
 use sskp_blocks::{Error, Result};
@@ -125,7 +125,7 @@ pub const METHODS: &[Entry] = &[
         table: "recovery-rl",
         about: "Recovery RL: a second policy takes over where the learnt risk of the task policy's action is high",
         demos: true,
-        defaults: |spec| settings(&recovery_rl::RecoveryRlConfig::of(spec.name)),
+        defaults: |spec| settings(&recovery_rl::RecoveryRlConfig::of(&spec.name)),
         build: |spec, text, setup| Ok(Box::new(recovery_rl::RecoveryRl::new(spec, parse(text)?, setup)?)),
     },
     Entry {
@@ -182,6 +182,10 @@ pub type Progress<'a> = dyn FnMut(&'static str, u64, u64) -> Result<()> + 'a;
 
 /// A learner. All its state is in itself, so that [`Method::train`] continues a restored run as if nothing had happened.
 pub trait Method {
+    /// Says what an environment lacks that it cannot do without, before any work.
+    fn suits(&self, _env: &dyn Env) -> Result<()> {
+        Ok(())
+    }
     /// Says what is wrong with demonstrations it cannot learn from, before any work.
     fn accepts(&self, _demos: &Demonstrations) -> Result<()> {
         Ok(())

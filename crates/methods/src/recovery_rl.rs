@@ -14,8 +14,8 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use sskp_blocks::checkpoint::{Loader, Saver};
-use sskp_blocks::demos::{Demonstrations, Ending};
-use sskp_blocks::env::Spec;
+use sskp_blocks::demos::Demonstrations;
+use sskp_blocks::env::{End, Spec};
 use sskp_blocks::nets::{Adam, Mlp, Model, Tape, gaussian};
 use sskp_blocks::record::Metrics;
 use sskp_blocks::replay::{Batch, Replay};
@@ -323,8 +323,8 @@ impl Guard {
         for row in 0..n {
             s.target[row] = sigmoid(Pick::Greatest.of(a[row], b[row]));
         }
-        for (y, c) in s.target.iter_mut().zip(&batch.violation) {
-            *y = c + (1.0 - c) * gamma * *y;
+        for (row, y) in s.target.iter_mut().enumerate() {
+            *y = batch.violation[row] + batch.goes_on[row] * gamma * *y;
         }
     }
 
@@ -527,14 +527,10 @@ impl RecoveryRl {
     fn remember(&mut self, demos: &Demonstrations, episode: usize) {
         let trajectory = &demos.trajectories()[episode];
         for t in 0..trajectory.steps() {
-            // The robot ended it, at no cost, and the rings know no such end: nothing can be said about what follows.
-            if t + 1 == trajectory.steps() && trajectory.end == Ending::Terminated && trajectory.costs[t] == 0.0 {
-                continue;
-            }
-            let violation = trajectory.costs[t] > 0.0;
-            let ring = &mut self.memory[usize::from(!violation)];
+            let end = trajectory.end_at(t);
+            let ring = &mut self.memory[usize::from(end != Some(End::Violation))];
             let (state, next) = (demos.state(episode, t), demos.state(episode, t + 1));
-            ring.push(state, demos.actions(episode, t, 1), trajectory.rewards[t], violation, next);
+            ring.push(state, demos.actions(episode, t, 1), trajectory.rewards[t], end, next);
         }
     }
 }
@@ -599,11 +595,10 @@ impl Method for RecoveryRl {
                 run.add_time("acting", acting);
                 let step = run.step(&self.played)?;
 
-                let violation = step.cost > 0.0;
                 let task_action = if self.config.relabel_actions { &self.proposed } else { &self.played };
-                self.replay.push(&self.state, task_action, step.reward as f32, violation, run.state());
-                let ring = &mut self.memory[usize::from(!violation)];
-                ring.push(&self.state, &self.played, step.reward as f32, violation, run.state());
+                self.replay.push(&self.state, task_action, step.reward as f32, step.end, run.state());
+                let ring = &mut self.memory[usize::from(!step.violated())];
+                ring.push(&self.state, &self.played, step.reward as f32, step.end, run.state());
                 self.seen[0] += 1.0;
                 self.seen[1] += f64::from(u8::from(recovers));
                 self.seen[2] += f64::from(risk);
@@ -726,11 +721,12 @@ mod tests {
         for i in 0..ROWS {
             let mut row = [0.0; 2 * OBS];
             rng.fill_normal(&mut row);
-            replay.push(&row[..OBS], &[0.2 * i as f32 - 0.5, 0.3], 0.0, i % 3 == 0, &row[OBS..]);
+            replay.push(&row[..OBS], &[0.2 * i as f32 - 0.5, 0.3], 0.0, None, &row[OBS..]);
         }
         let mut batch = Batch::default();
         replay.sample(ROWS, &mut rng, &mut batch);
         batch.violation = vec![1.0, 0.0, 0.0, 1.0, 0.0, 0.0];
+        batch.goes_on = vec![0.0, 1.0, 1.0, 0.0, 1.0, 0.0]; // the last row ended without a violation
         guard.draw_noise(ROWS, &mut rng);
         (guard, task, batch)
     }
@@ -755,7 +751,7 @@ mod tests {
             let mut frozen = critics.clone();
             let [a, b] = frozen.forward_targets(&input, 1).map(|q| f64::from(q[0]));
             let q = 1.0 / (1.0 + (-a.max(b)).exp());
-            let expected = if batch.violation[row] > 0.0 { 1.0 } else { 0.8 * q };
+            let expected = [1.0, 0.8 * q, 0.8 * q, 1.0, 0.8 * q, 0.0][row];
             assert!((f64::from(guard.scratch.target[row]) - expected).abs() < 1e-6, "row {row}");
         }
     }

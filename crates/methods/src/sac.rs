@@ -171,8 +171,7 @@ impl Method for Sac {
                 let step = run.step(&self.action)?;
                 let [least, greatest] = self.reward_range;
                 self.reward_range = [least.min(step.reward), greatest.max(step.reward)];
-                let violation = step.cost > 0.0;
-                self.replay.push(&self.state, &self.action, step.reward as f32, violation, run.state());
+                self.replay.push(&self.state, &self.action, step.reward as f32, step.end, run.state());
 
                 let steps = run.clock().steps;
                 let log = steps.is_multiple_of(self.config.log_every);

@@ -30,12 +30,12 @@ fn evaluate(method: &dyn Method, episodes: usize) -> (f64, usize) {
     let mut toy = Toy::default();
     let (mut total, mut falls, mut state, mut action) = (0.0, 0, [0.0f32; 5], [0.0f32; 2]);
     for _ in 0..episodes {
-        toy.reset(&mut rng);
+        toy.reset(&mut rng).unwrap();
         actor.begin();
         loop {
             state.iter_mut().zip(toy.obs()).for_each(|(s, o)| *s = *o as f32);
             actor.act(&state, false, &mut action);
-            let step = toy.step(&action);
+            let step = toy.step(&action).unwrap();
             total += step.reward;
             falls += usize::from(step.end == Some(End::Violation));
             if step.end.is_some() {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use mujoco_rs::prelude::*;
 use mujoco_rs::wrappers::mj_data::MjtWarning;
-use sskp_blocks::env::{Anomaly, End, Env, Geom, Pose, Shape, Spec, Step};
+use sskp_blocks::env::{Anomaly, Constraint, End, Env, Geom, Pose, Scene, Shape, Snapshot, Spec, Step};
 use sskp_blocks::rng::Rng;
 use sskp_blocks::{Error, Result};
 
@@ -122,10 +122,10 @@ impl MujocoEnv {
             .name_to_id(MjtObjBase::mjOBJ_BODY, "torso")
             .ok_or_else(|| Error::other(format!("the model of {} has no body called torso", robot.name)))?;
         let spec = Spec {
-            name: robot.name,
+            name: robot.name.into(),
             obs_dim: nq - robot.hidden_qpos + nv,
             action_dim: nu,
-            time_limit: TIME_LIMIT,
+            time_limit: Some(TIME_LIMIT),
             dt: model.opt().timestep * robot.frame_skip as f64,
         };
         let obs = vec![0.0; spec.obs_dim];
@@ -209,7 +209,7 @@ impl Env for MujocoEnv {
         &self.spec
     }
 
-    fn reset(&mut self, rng: &mut Rng) {
+    fn reset(&mut self, rng: &mut Rng) -> Result<()> {
         self.data.reset();
         let scale_position = match self.robot.noise {
             Noise::UniformNormal(position, _) | Noise::Uniform(position) => position,
@@ -224,9 +224,10 @@ impl Env for MujocoEnv {
             };
         }
         self.begin();
+        Ok(())
     }
 
-    fn step(&mut self, action: &[f32]) -> Step {
+    fn step(&mut self, action: &[f32]) -> Result<Step> {
         assert_eq!(action.len(), self.spec.action_dim, "{} takes {} actions", self.spec.name, self.spec.action_dim);
         let mut squares = 0.0;
         for (u, a) in self.control.iter_mut().zip(action) {
@@ -258,17 +259,33 @@ impl Env for MujocoEnv {
             true => Some(End::Violation),
             false => (self.t >= TIME_LIMIT).then_some(End::Truncated),
         };
-        Step { reward, cost: f64::from(u8::from(violation)), end, anomaly }
+        Ok(Step { reward, end, anomaly })
     }
 
     fn obs(&self) -> &[f64] {
         &self.obs
     }
 
+    fn snapshot(&mut self) -> Option<&mut dyn Snapshot> {
+        Some(self)
+    }
+
+    fn constraint(&self) -> Option<&dyn Constraint> {
+        Some(self)
+    }
+
+    fn scene(&mut self) -> Option<&mut dyn Scene> {
+        Some(self)
+    }
+}
+
+impl Constraint for MujocoEnv {
     fn violates(&self, obs: &[f64]) -> bool {
         (self.robot.violates)(obs)
     }
+}
 
+impl Snapshot for MujocoEnv {
     fn save(&self) -> Vec<f64> {
         let mut state = vec![self.t as f64, self.x];
         state.extend_from_slice(&self.data.state(INTEGRATION));
@@ -310,8 +327,10 @@ impl Env for MujocoEnv {
         let (nq, nv) = (self.data.qpos().len(), self.data.qvel().len());
         (0..nq).map(|i| format!("qpos_{i}")).chain((0..nv).map(|i| format!("qvel_{i}"))).collect()
     }
+}
 
-    fn scene(&self) -> Vec<Geom> {
+impl Scene for MujocoEnv {
+    fn geoms(&self) -> Vec<Geom> {
         let model = self.data.model();
         let shapes = model.geom_type().iter().zip(model.geom_size()).zip(model.geom_rgba()).enumerate();
         shapes

@@ -10,24 +10,24 @@ fn mujoco_robots() -> impl Iterator<Item = Box<dyn Env>> {
 
 /// Sets one velocity and steps once.
 fn step_with_velocity(env: &mut dyn Env, velocity: f64) -> sskp_blocks::env::Step {
-    env.reset(&mut Rng::stream(0, "anomaly"));
-    let mut state = env.save();
+    env.reset(&mut Rng::stream(0, "anomaly")).unwrap();
+    let mut state = env.snapshot().unwrap().save();
     // t, x, then the simulator's own numbers: time, qpos, qvel. The last joint's speed is the last of qvel.
-    let names = env.state_names();
+    let names = env.snapshot().unwrap().state_names();
     let last_velocity = 2 + 1 + names.len() - 1;
     state[last_velocity] = velocity;
-    env.restore(&state).unwrap();
+    env.snapshot().unwrap().restore(&state).unwrap();
     let action = vec![0.0; env.spec().action_dim];
-    env.step(&action)
+    env.step(&action).unwrap()
 }
 
 #[test]
 fn a_simulator_warning_is_a_violation_by_name_with_no_reward() {
     for mut env in mujoco_robots() {
         let step = step_with_velocity(&mut *env, 1e12);
-        let name = env.spec().name;
+        let name = env.spec().name.clone();
         assert!(matches!(step.anomaly, Some(Anomaly::Warning(_))), "{name}: {step:?}");
-        assert_eq!((step.end, step.cost, step.reward), (Some(End::Violation), 1.0, 0.0), "{name}");
+        assert_eq!((step.end, step.cost(), step.reward), (Some(End::Violation), 1.0, 0.0), "{name}");
     }
 }
 
@@ -35,7 +35,7 @@ fn a_simulator_warning_is_a_violation_by_name_with_no_reward() {
 fn a_runaway_joint_is_a_violation_by_name() {
     for mut env in mujoco_robots() {
         let step = step_with_velocity(&mut *env, 5e4);
-        let name = env.spec().name;
+        let name = env.spec().name.clone();
         assert_eq!(step.end, Some(End::Violation), "{name}: {step:?}");
         assert!(step.anomaly.is_some(), "{name}: {step:?}");
     }
@@ -44,11 +44,11 @@ fn a_runaway_joint_is_a_violation_by_name() {
 #[test]
 fn an_action_that_is_no_number_never_becomes_a_plausible_one() {
     for mut env in mujoco_robots() {
-        env.reset(&mut Rng::stream(0, "anomaly"));
+        env.reset(&mut Rng::stream(0, "anomaly")).unwrap();
         let action = vec![f32::NAN; env.spec().action_dim];
-        let step = env.step(&action);
-        let name = env.spec().name;
-        assert_eq!((step.end, step.cost), (Some(End::Violation), 1.0), "{name}: {step:?}");
+        let step = env.step(&action).unwrap();
+        let name = env.spec().name.clone();
+        assert_eq!((step.end, step.cost()), (Some(End::Violation), 1.0), "{name}: {step:?}");
         assert!(step.anomaly.is_some(), "{name}");
         assert!(step.reward.is_finite(), "{name}");
     }
@@ -59,8 +59,8 @@ fn the_episode_after_an_anomaly_is_as_good_as_any() {
     for mut env in mujoco_robots() {
         let action = vec![0.1; env.spec().action_dim];
         let play = |env: &mut dyn Env| {
-            env.reset(&mut Rng::stream(1, "after"));
-            let step = env.step(&action);
+            env.reset(&mut Rng::stream(1, "after")).unwrap();
+            let step = env.step(&action).unwrap();
             (step.reward.to_bits(), step.end, env.obs().to_vec())
         };
         let before = play(&mut *env);

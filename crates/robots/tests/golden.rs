@@ -125,14 +125,14 @@ fn replay(golden: &Golden) -> usize {
     };
     // A used environment, of whose past nothing may be left.
     for action in golden.actions.iter().take(20) {
-        env.step(action);
+        env.step(action).unwrap();
     }
     env.start_from(&golden.start).expect("a start state");
     compare(0, env.obs());
     let steps = if strict { golden.actions.len() } else { OTHER_LIBM_STEPS };
     for t in 0..steps {
         let k = t + 1;
-        let step = env.step(&golden.actions[t]);
+        let step = env.step(&golden.actions[t]).unwrap();
         compare(k, env.obs());
         if strict {
             let same = hash(env.obs().iter().copied()) == golden.hashes[t];
@@ -143,7 +143,7 @@ fn replay(golden: &Golden) -> usize {
         let tolerance = if strict { 1e-12 } else { 125.0 * OTHER_LIBM_TOLERANCE };
         let off = (step.reward - reward).abs();
         assert!(off <= tolerance, "{}: the reward of step {k} is {}, not {reward}", golden.file, step.reward);
-        assert_eq!(step.cost, f64::from(u8::from(violation)), "{}: cost of step {k}", golden.file);
+        assert_eq!(step.cost(), f64::from(u8::from(violation)), "{}: cost of step {k}", golden.file);
         assert_eq!(step.end == Some(End::Violation), violation, "{}: end of step {k}", golden.file);
         match step.anomaly {
             None => assert_eq!(env.violates(env.obs()), violation, "{}: constraint at step {k}", golden.file),

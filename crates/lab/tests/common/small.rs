@@ -39,7 +39,7 @@ fn random_episodes(env: &str) -> Demonstrations {
     let mut rng = Rng::stream(0, "random demonstrations");
     let mut action = vec![0.0; spec.action_dim];
     for episode in 0..40 {
-        robot.reset(&mut rng);
+        robot.reset(&mut rng).unwrap();
         let mut observations: Vec<f32> = robot.obs().iter().map(|x| *x as f32).collect();
         let (mut actions, mut rewards, mut costs) = (vec![], vec![], vec![]);
         let mut end = Ending::Cut;
@@ -49,11 +49,11 @@ fn random_episodes(env: &str) -> Demonstrations {
                 rng.fill_action(&mut action);
                 action.iter_mut().for_each(|a| *a = a.signum());
             }
-            let step = robot.step(&action);
+            let step = robot.step(&action).unwrap();
             observations.extend(robot.obs().iter().map(|x| *x as f32));
             actions.extend_from_slice(&action);
             rewards.push(step.reward as f32);
-            costs.push(step.cost as f32);
+            costs.push(step.cost() as f32);
             if step.end == Some(End::Violation) {
                 end = Ending::Violation;
                 break;

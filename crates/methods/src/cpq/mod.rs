@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use sskp_blocks::checkpoint::{Loader, Saver};
-use sskp_blocks::demos::{Demonstrations, Ending};
+use sskp_blocks::demos::Demonstrations;
 use sskp_blocks::env::Spec;
 use sskp_blocks::nets::{Model, Tape, gaussian};
 use sskp_blocks::record::Metrics;
@@ -170,6 +170,9 @@ impl CpqConfig {
 /// With one cost at most, and nothing after it, no true Q_c is above this.
 const CEILING: f32 = 1.0;
 
+/// The length of an episode that `cost.limit` speaks of, where the environment has none: that of the robots here.
+const EPISODE: usize = 1000;
+
 /// l: what a constant cost per step that adds up to `limit` in an episode of `steps` is worth when discounted.
 fn discounted_limit(limit: f64, gamma: f64, steps: usize) -> f64 {
     limit * (1.0 - gamma.powi(steps as i32)) / ((1.0 - gamma) * steps as f64)
@@ -299,7 +302,7 @@ impl Learner {
         Self {
             obs,
             action,
-            limit: discounted_limit(config.cost.limit, config.gamma, spec.time_limit) as f32,
+            limit: discounted_limit(config.cost.limit, config.gamma, spec.time_limit.unwrap_or(EPISODE)) as f32,
             actor: Model::new(&sizes(obs, 2 * action), config.actor_rate as f32, rng),
             rewards: Twin::new(&sizes(obs + action, 1), rate, tau, rng),
             costs: Twin::new(&sizes(obs + action, 1), rate, tau, rng),
@@ -364,7 +367,7 @@ impl Learner {
         let (gamma, scale, limit) = (self.config.gamma as f32, self.config.reward_scale as f32, self.limit);
         let mut value = 0.0;
         let loss = self.rewards.add_gradient(&batch.state_action, n, |row, q| {
-            let goes_on = batch.violation[row] == 0.0 && s.next_cost[row] <= limit;
+            let goes_on = batch.goes_on[row] > 0.0 && s.next_cost[row] <= limit;
             let y = scale * batch.reward[row] + if goes_on { gamma * s.next_value[row] } else { 0.0 };
             value += f64::from(q);
             (f64::from((q - y) * (q - y)), 2.0 * (q - y) / n as f32)
@@ -379,7 +382,8 @@ impl Learner {
         let mut value = 0.0;
         let loss = self.costs.add_gradient(&batch.state_action, n, |row, q| {
             let cost = batch.violation[row];
-            let over = ends && cost > 0.0;
+            // Without `ends` a violation is a cost like any other, after which costs go on; another end is always one.
+            let over = batch.goes_on[row] == 0.0 && (ends || cost == 0.0);
             // With nothing after a violation no true cost is outside [0, 1], and none is bootstrapped from there.
             let next = if ends { s.next_cost[row].clamp(0.0, CEILING) } else { s.next_cost[row] };
             let y = cost + if over { 0.0 } else { gamma * next };
@@ -594,13 +598,8 @@ impl Cpq {
     fn remember(&mut self, demos: &Demonstrations, episode: usize) {
         let trajectory = &demos.trajectories()[episode];
         for t in 0..trajectory.steps() {
-            // The robot ended it, at no cost, and the replay knows no such end: nothing can be said about what follows.
-            if t + 1 == trajectory.steps() && trajectory.end == Ending::Terminated && trajectory.costs[t] == 0.0 {
-                continue;
-            }
             let (state, next) = (demos.state(episode, t), demos.state(episode, t + 1));
-            let (reward, violation) = (trajectory.rewards[t], trajectory.costs[t] > 0.0);
-            self.demos.push(state, demos.actions(episode, t, 1), reward, violation, next);
+            self.demos.push(state, demos.actions(episode, t, 1), trajectory.rewards[t], trajectory.end_at(t), next);
         }
     }
 
@@ -689,7 +688,7 @@ impl Method for Cpq {
                 gaussian::squashed_sample(head, &self.noise, self.noise.len(), &mut self.chosen, &mut [0.0]);
                 run.add_time("acting", acting);
                 let step = run.step(&self.chosen)?;
-                self.online.push(&self.state, &self.chosen, step.reward as f32, step.cost > 0.0, run.state());
+                self.online.push(&self.state, &self.chosen, step.reward as f32, step.end, run.state());
 
                 let learning = Instant::now();
                 let steps = run.clock().steps;
@@ -765,7 +764,7 @@ mod tests {
         config.critic_rate = 0.05;
         config.tau = 0.5;
         change(&mut config);
-        let spec = Spec { name: "test", obs_dim: OBS, action_dim: ACTION, time_limit: 100, dt: 0.1 };
+        let spec = Spec { name: "test".into(), obs_dim: OBS, action_dim: ACTION, time_limit: Some(100), dt: 0.1 };
         let mut learner = Learner::new(config, &spec, &mut rng);
         // Steeper than fresh critics are, and targets unlike them.
         for twin in [&mut learner.rewards, &mut learner.costs] {
@@ -779,11 +778,12 @@ mod tests {
         for i in 0..ROWS {
             let mut row = [0.0; 2 * OBS];
             rng.fill_normal(&mut row);
-            replay.push(&row[..OBS], &[0.2 * i as f32 - 0.7, 0.3], i as f32 - 3.0, false, &row[OBS..]);
+            replay.push(&row[..OBS], &[0.2 * i as f32 - 0.7, 0.3], i as f32 - 3.0, None, &row[OBS..]);
         }
         let mut batch = Batch::default();
         replay.sample(ROWS, &mut rng, &mut batch);
         batch.violation = vec![0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0];
+        batch.goes_on = batch.violation.iter().map(|c| 1.0 - c).collect();
         (learner, batch)
     }
 

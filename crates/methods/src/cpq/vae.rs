@@ -204,7 +204,7 @@ mod tests {
         for i in 0..5 {
             let mut row = [0.0; 3];
             rng.fill_normal(&mut row);
-            replay.push(&row, &[0.3 * i as f32 - 0.6, 0.5], 0.0, false, &row);
+            replay.push(&row, &[0.3 * i as f32 - 0.6, 0.5], 0.0, None, &row);
         }
         let mut batch = Batch::default();
         replay.sample(5, &mut rng, &mut batch);
@@ -286,7 +286,7 @@ mod tests {
             let mut row = [0.0; 5];
             rng.fill_normal(&mut row);
             let action = [0.5 * row[0].clamp(-1.5, 1.5) + 0.05 * row[3], -0.4 + 0.05 * row[4]];
-            replay.push(&row[..3], &action, 0.0, false, &row[..3]);
+            replay.push(&row[..3], &action, 0.0, None, &row[..3]);
         }
         let mut batch = Batch::default();
         for _ in 0..1500 {

@@ -2,6 +2,7 @@
 
 use sskp_blocks::Result;
 use sskp_blocks::checkpoint::{Loader, Saver};
+use sskp_blocks::env::End;
 use sskp_blocks::nets::ensemble::{Ensemble, EnsembleConfig, EnsembleTape};
 use sskp_blocks::nets::standardiser::Standardiser;
 use sskp_blocks::nets::{Mlp, Tape, gaussian};
@@ -204,7 +205,7 @@ impl Imagination {
                 self.wide.iter_mut().zip(next).for_each(|(w, x)| *w = f64::from(*x));
                 let violation = violates(&self.wide);
                 let (state, action) = (&self.state[i * obs..][..obs], &self.action[i * dim..][..dim]);
-                imagined.push(state, action, self.reward[i], violation, next);
+                imagined.push(state, action, self.reward[i], violation.then_some(End::Violation), next);
                 seen.transitions += 1;
                 if violation {
                     seen.violations += 1;
@@ -241,15 +242,15 @@ mod tests {
         let mut rng = Rng::stream(3, "toy");
         let (mut toy, mut replay) = (Toy::default(), Replay::new(5, 2, n));
         let narrow = |toy: &Toy| -> Vec<f32> { toy.obs().iter().map(|x| *x as f32).collect() };
-        toy.reset(&mut rng);
+        toy.reset(&mut rng).unwrap();
         for _ in 0..n {
             let mut action = [0.0; 2];
             rng.fill_action(&mut action);
             let state = narrow(&toy);
-            let step = toy.step(&action);
-            replay.push(&state, &action, step.reward as f32, step.cost > 0.0, &narrow(&toy));
+            let step = toy.step(&action).unwrap();
+            replay.push(&state, &action, step.reward as f32, step.end, &narrow(&toy));
             if step.end.is_some() {
-                toy.reset(&mut rng);
+                toy.reset(&mut rng).unwrap();
             }
         }
         replay
@@ -300,7 +301,7 @@ mod tests {
         let mut real = Replay::new(2, 1, 20);
         // Half of the states to start from are such that whatever follows violates.
         for i in 0..20 {
-            real.push(&[(i % 2) as f32, i as f32], &[0.0], 0.0, false, &[0.0; 2]);
+            real.push(&[(i % 2) as f32, i as f32], &[0.0], 0.0, None, &[0.0; 2]);
         }
         let mut imagined = Replay::new(2, 1, 1000);
         let violates = |state: &[f64]| state[0] > 0.5;
@@ -335,7 +336,7 @@ mod tests {
         let mut dynamics = still(2, 1);
         dynamics.ensemble.params.fill(f32::NAN);
         let mut real = Replay::new(2, 1, 1);
-        real.push(&[0.0; 2], &[0.0], 0.0, false, &[0.0; 2]);
+        real.push(&[0.0; 2], &[0.0], 0.0, None, &[0.0; 2]);
         let (mut imagined, mut rng) = (Replay::new(2, 1, 10), Rng::stream(1, "t"));
         let seen =
             Imagination::default().rollouts(&mut dynamics, None, &|_| false, &real, (5, 3), &mut rng, &mut imagined);

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use sskp_blocks::checkpoint::{Loader, Saver};
-use sskp_blocks::env::{Env, Spec};
+use sskp_blocks::env::{Constraint, End, Env, Spec};
 use sskp_blocks::nets::ensemble::EnsembleConfig;
 use sskp_blocks::nets::{Tape, gaussian};
 use sskp_blocks::record::Metrics;
@@ -87,7 +87,7 @@ pub struct ImaginationConfig {
 impl SmbpoConfig {
     /// Safe-MBPO's settings for a robot. Only the target entropy depends on it.
     pub fn of(spec: &Spec) -> Self {
-        let entropy = match spec.name {
+        let entropy = match spec.name.as_str() {
             "ant" => 4.0,
             "cheetah" => 3.0,
             "hopper" => 1.0,
@@ -253,10 +253,10 @@ impl Smbpo {
     }
 
     /// Keeps a real transition.
-    fn remember(&mut self, reward: f64, violation: bool, next: &[f32]) {
+    fn remember(&mut self, reward: f64, end: Option<End>, next: &[f32]) {
         let [least, greatest] = self.state.rewards.unwrap_or([reward; 2]);
         self.state.rewards = Some([least.min(reward), greatest.max(reward)]);
-        self.real.push(&self.observation, &self.action, reward as f32, violation, next);
+        self.real.push(&self.observation, &self.action, reward as f32, end, next);
     }
 
     /// −C/(1−γ), from the real rewards so far.
@@ -322,7 +322,7 @@ impl Smbpo {
             let done = self.learner.updates();
             if done.is_multiple_of(self.config.imagination.updates_between) {
                 let imagining = Instant::now();
-                self.imagine(run.env())?;
+                self.imagine(constraint(run.env())?)?;
                 run.add_time("imagining", imagining);
             }
             let learning = Instant::now();
@@ -333,13 +333,13 @@ impl Smbpo {
     }
 
     /// One batch of rollouts, after the first ones with uniform actions.
-    fn imagine(&mut self, env: &dyn Env) -> Result<()> {
+    fn imagine(&mut self, constraint: &dyn Constraint) -> Result<()> {
         let config = &self.config.imagination;
         let mut rollouts = |this: &mut Imagination, policy| {
             this.rollouts(
                 &mut self.dynamics,
                 policy,
-                &|state| env.violates(state),
+                &|state| constraint.violates(state),
                 &self.real,
                 (config.rollouts, config.horizon),
                 &mut self.imagine_rng,
@@ -386,7 +386,21 @@ impl Smbpo {
     }
 }
 
+/// The robot's constraint, which imagined states are asked.
+fn constraint(env: &dyn Env) -> Result<&dyn Constraint> {
+    env.constraint().ok_or_else(|| {
+        let name = &env.spec().name;
+        Error::other(format!(
+            "smbpo asks imagined states whether they violate the constraint, and {name} cannot tell (Env::constraint)"
+        ))
+    })
+}
+
 impl Method for Smbpo {
+    fn suits(&self, env: &dyn Env) -> Result<()> {
+        constraint(env).map(|_| ())
+    }
+
     fn train(&mut self, run: &mut Run) -> Result<()> {
         self.finish_step(run)?; // what a stop in the middle of a fit has left
         while run.next_episode()? {
@@ -396,7 +410,7 @@ impl Method for Smbpo {
                 self.choose(run.clock().steps < self.config.random_steps);
                 run.add_time("acting", acting);
                 let step = run.step(&self.action)?;
-                self.remember(step.reward, step.cost > 0.0, run.state());
+                self.remember(step.reward, step.end, run.state());
                 self.state.unfinished = true;
                 self.finish_step(run)?;
             }
@@ -474,7 +488,8 @@ mod tests {
         for (name, action_dim, entropy) in
             [("ant", 8, 4.0), ("cheetah", 6, 3.0), ("hopper", 3, 1.0), ("humanoid", 17, 2.0)]
         {
-            let config = SmbpoConfig::of(&Spec { name, obs_dim: 1, action_dim, time_limit: 1, dt: 1.0 });
+            let config =
+                SmbpoConfig::of(&Spec { name: name.into(), obs_dim: 1, action_dim, time_limit: None, dt: 1.0 });
             let target = config.learner.entropy_per_action * action_dim as f64;
             assert!((target - entropy).abs() < 1e-12, "{name}: {target}");
         }
@@ -491,7 +506,7 @@ mod tests {
         // Rewards between −1 and 3: C = 4/(1/2)² − 3 = 13, and a violation is worth −13/(1 − 1/2) = −26.
         for reward in [-1.0, 2.0, 3.0, 0.5] {
             smbpo.choose(true);
-            smbpo.remember(reward, false, &[0.1; 5]);
+            smbpo.remember(reward, None, &[0.1; 5]);
         }
         assert_eq!(smbpo.value_of_a_violation(), -26.0);
         smbpo.state.violation_value = smbpo.value_of_a_violation();
@@ -545,14 +560,14 @@ mod tests {
     #[ignore = "a measurement, not a check"]
     fn costs() {
         for (name, obs_dim, action_dim) in [("hopper", 11, 3), ("cheetah", 17, 6), ("humanoid", 45, 17)] {
-            let spec = Spec { name, obs_dim, action_dim, time_limit: 1000, dt: 1.0 };
+            let spec = Spec { name: name.into(), obs_dim, action_dim, time_limit: Some(1000), dt: 1.0 };
             let mut smbpo = Smbpo::new(&spec, SmbpoConfig::of(&spec), Setup::new("smbpo", 0, 1)).unwrap();
             let mut next = vec![0.0; obs_dim];
             for _ in 0..5000 {
                 smbpo.choose(true);
                 smbpo.act_rng.fill_normal(&mut smbpo.observation);
                 smbpo.act_rng.fill_normal(&mut next);
-                smbpo.remember(0.0, false, &next);
+                smbpo.remember(0.0, None, &next);
             }
             smbpo.dynamics.meet(&smbpo.real, 5000);
             let mut best = [f64::INFINITY; 3];

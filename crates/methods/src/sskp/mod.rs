@@ -485,13 +485,13 @@ impl Sskp {
         })
     }
 
-    /// (s_t, z_t, r̃_t, s_t') to D. A partial skill is a transition like any other; only a violation is final.
+    /// (s_t, z_t, r̃_t, s_t') to D. A partial skill is a transition like any other; only an end of the robot's own is final.
     fn remember(&mut self, z: &[f32]) {
         let obs = self.state.len();
         let last = &self.segment.states[self.segment.steps * obs..][..obs];
         self.skills.standardiser.apply(last, &mut self.next_state);
         let reward = (self.config.policy.reward_scale * self.segment.reward) as f32;
-        self.replay.push(&self.state, z, reward, self.segment.violated, &self.next_state);
+        self.replay.push(&self.state, z, reward, self.segment.end, &self.next_state);
         self.executed += 1;
     }
 
@@ -511,7 +511,7 @@ impl Sskp {
         let waits = if over { 0 } else { self.config.risk.relabel };
         while self.waiting.len() > waits {
             let skill = self.waiting.pop_front().expect("more than none");
-            let set = if self.segment.violated { &mut self.positive } else { &mut self.unlabelled };
+            let set = if self.segment.violated() { &mut self.positive } else { &mut self.unlabelled };
             let mut states = skill.states.chunks_exact(obs);
             set.push_executed(states.next().expect("the first"), &skill.z);
             states.for_each(|state| set.push_state(state));
@@ -719,7 +719,7 @@ mod tests {
         for skill in 0..3 {
             sskp.segment.steps = 2;
             sskp.segment.states = vec![0.0; 3 * spec.obs_dim];
-            sskp.segment.violated = violated && skill == 2;
+            sskp.segment.end = (violated && skill == 2).then_some(sskp_blocks::env::End::Violation);
             sskp.add_pairs(&[0.0; 10], skill == 2);
         }
         assert!(sskp.waiting.is_empty(), "nothing waits between episodes");
