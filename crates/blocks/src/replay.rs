@@ -235,7 +235,7 @@ mod tests {
             seen[s as usize] += 1;
             assert_eq!(batch.state_action[3 * i..3 * i + 3], [s, -s, 0.5 * s]);
             assert_eq!(batch.reward[i], 10.0 * s);
-            assert_eq!(batch.violation[i], f32::from(u8::from(s as usize % 4 == 0)));
+            assert_eq!(batch.violation[i], f32::from(u8::from((s as usize).is_multiple_of(4))));
             assert_eq!(batch.goes_on[i], f32::from(u8::from(s as usize % 2 == 1)), "after a time limit, or none");
             assert_eq!(batch.next_state[2 * i], s + 1.0);
         }

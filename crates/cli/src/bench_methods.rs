@@ -41,7 +41,7 @@ const WARM_UPDATES: usize = 10;
 impl Args {
     pub fn run(self) -> Result<()> {
         let spec = self.robot.make()?.spec().clone();
-        let (env, obs, action) = (spec.name, spec.obs_dim, spec.action_dim);
+        let (env, obs, action) = (spec.name.clone(), spec.obs_dim, spec.action_dim);
         let wanted = |row: &&Row| self.row.as_ref().is_none_or(|name| name == row.name);
         for Row { name, methods, build } in ROWS.iter().filter(wanted) {
             let mut update = build(&spec)?;

@@ -36,7 +36,7 @@ fn list() -> Result<String> {
             spec.obs_dim.to_string(),
             spec.action_dim.to_string(),
             spec.dt.to_string(),
-            spec.time_limit.to_string(),
+            spec.time_limit.map_or("none".into(), |limit| limit.to_string()),
             robot.contract.about.to_string(),
             robot.contract.violation.to_string(),
         ]);
@@ -45,11 +45,13 @@ fn list() -> Result<String> {
 }
 
 fn contract(robot: &Entry) -> Result<String> {
-    let env = (robot.make)(sskp_robots::Options::default())?;
-    let (spec, contract) = (env.spec(), robot.contract);
-    let state = env.state_names();
+    let mut env = (robot.make)(sskp_robots::Options::default())?;
+    let contract = robot.contract;
+    let state = env.snapshot().map_or(Vec::new(), |snapshot| snapshot.state_names());
+    let spec = env.spec();
     let (first, last) = (state.first().map_or("", |s| s), state.last().map_or("", |s| s));
-    let limits = format!("{} steps of {} s; actions are clipped to [-1, 1]", spec.time_limit, spec.dt);
+    let steps = spec.time_limit.map_or("no limit of steps,".into(), |limit| format!("{limit} steps"));
+    let limits = format!("{steps} of {} s; actions are clipped to [-1, 1]", spec.dt);
     let mut facts = Table::bare();
     for (name, what) in [
         ("reward", contract.reward),

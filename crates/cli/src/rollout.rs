@@ -5,17 +5,20 @@ use std::io::{Write as _, stdout};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use sskp_blocks::env::{End, Env as _};
+use sskp_blocks::env::End;
 use sskp_blocks::record::Memory;
 use sskp_blocks::rng::Rng;
 use sskp_blocks::run::Run;
 use sskp_lab::files::PendingFile;
 use sskp_lab::replay;
-use sskp_lab::rollout::{Stage, end_word};
+use sskp_lab::rollout::{Stage, end_word, snapshot};
 
 use crate::error::{OrUsage, usage};
 use crate::numbers::{self, Form};
 use crate::options;
+
+/// Steps of an episode that nothing else would end.
+const ENDLESS: u64 = 1000;
 
 /// Play one episode of given or random actions, and keep it as a table or as a page to look at
 ///
@@ -61,7 +64,8 @@ impl Args {
         let spec = env.spec().clone();
         let mut stage = Stage::new(env);
         if let Some(file) = &self.from {
-            let state = read_state(file, stage.state_names())?;
+            let names = snapshot(&mut stage).or_usage()?.state_names();
+            let state = read_state(file, names)?;
             stage = stage.starting_from(state).context(file.display().to_string()).or_usage()?;
         }
         let given = self.actions.as_ref().map(|file| read_actions(file, robot)).transpose()?;
@@ -76,7 +80,7 @@ impl Args {
         let budget = match (&given, self.random) {
             (Some(actions), _) => actions.len() as u64,
             (None, Some(n)) => n,
-            (None, None) => spec.time_limit as u64,
+            (None, None) => spec.time_limit.map_or(ENDLESS, |limit| limit as u64),
         };
         let mut memory = Memory::default();
         let mut run = Run::new(Box::new(stage), self.seed, budget, &mut memory);
@@ -115,6 +119,7 @@ impl Args {
         let how = match ended {
             Some((End::Violation, None)) => "ended in a violation".to_string(),
             Some((End::Violation, Some(anomaly))) => format!("ended in a violation ({})", anomaly.name()),
+            Some((End::Terminated, _)) => "ended by itself".to_string(),
             Some((End::Truncated, _)) => "reached the time limit".to_string(),
             None => "still running".to_string(),
         };

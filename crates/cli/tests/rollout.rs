@@ -93,7 +93,7 @@ fn a_rollout_from_a_seeds_start_state_equals_the_one_from_the_seed() {
         env.reset(&mut Rng::stream(7, "env")).unwrap();
         let state: Vec<String> = env.data().qpos().iter().chain(env.data().qvel()).map(|x| format!("{x:?}")).collect();
         let folder = Folder::new();
-        folder.write("state.csv", env.state_names().join(",") + "\n" + &state.join(",") + "\n");
+        folder.write("state.csv", env.snapshot().unwrap().state_names().join(",") + "\n" + &state.join(",") + "\n");
         folder.write("actions.csv", actions(sskp_robots::find(robot.name).unwrap(), 60));
         let play = format!("rollout --env {} --actions actions.csv", robot.name);
         folder.sskp(&format!("{play} --seed 7 --out seeded.csv")).ok();

@@ -8,6 +8,7 @@ use sskp_blocks::{Error, Result};
 use sskp_methods::Actor;
 use sskp_robots::Options;
 
+use crate::rollout::snapshot;
 use crate::train::Trained;
 
 /// Steps between the places a fall is rewound to: the length of the paper's skills. A policy that decides at every step is
@@ -83,16 +84,16 @@ pub fn fall_study(trained: &mut Trained, plan: Plan) -> Result<FallStudy> {
     let mut player = Player { actor: &mut *trained.actor, action: vec![0.0; env.spec().action_dim], state: Vec::new() };
     let mut study = FallStudy::default();
     while study.falls < plan.falls && study.episodes < plan.episodes {
-        env.reset(&mut rng);
+        env.reset(&mut rng)?;
         study.episodes += 1;
         player.actor.begin();
         let (mut places, mut length) = (Vec::new(), 0);
         let end = loop {
             if length % STRIDE == 0 {
-                places.push(env.save());
+                places.push(snapshot(&mut *env)?.save());
             }
             length += 1;
-            if let Some(end) = player.step(&mut *env) {
+            if let Some(end) = player.step(&mut *env)? {
                 break end;
             }
         };
@@ -104,8 +105,8 @@ pub fn fall_study(trained: &mut Trained, plan: Plan) -> Result<FallStudy> {
             let ahead = length - (places.len() - 1 - back) * STRIDE;
             let mut row = Rewound { fall: study.falls, length, back, ahead, tries: plan.tries, ..Rewound::default() };
             for _ in 0..plan.tries {
-                env.restore(place)?;
-                player.again(&mut *env, ahead + STRIDE, &mut row);
+                snapshot(&mut *env)?.restore(place)?;
+                player.again(&mut *env, ahead + STRIDE, &mut row)?;
             }
             study.rows.push(row);
         }
@@ -123,28 +124,29 @@ struct Player<'a> {
 }
 
 impl Player<'_> {
-    fn step(&mut self, env: &mut dyn Env) -> Option<End> {
+    fn step(&mut self, env: &mut dyn Env) -> Result<Option<End>> {
         self.state.clear();
         self.state.extend(env.obs().iter().map(|x| *x as f32));
         self.actor.act(&self.state, true, &mut self.action);
-        env.step(&self.action).end
+        Ok(env.step(&self.action)?.end)
     }
 
-    fn again(&mut self, env: &mut dyn Env, steps: usize, row: &mut Rewound) {
+    fn again(&mut self, env: &mut dyn Env, steps: usize, row: &mut Rewound) -> Result<()> {
         self.actor.begin();
-        let mut end = self.step(env);
+        let mut end = self.step(env)?;
         let predicted = self.actor.risk();
         for _ in 1..steps {
             if end.is_some() {
                 break;
             }
-            end = self.step(env);
+            end = self.step(env)?;
         }
         let fell = end == Some(End::Violation);
         row.fell += u32::from(fell);
         if let Some(risk) = predicted {
             row.risks.get_or_insert_default()[usize::from(!fell)] += f64::from(risk);
         }
+        Ok(())
     }
 }
 

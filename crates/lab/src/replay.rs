@@ -226,10 +226,10 @@ mod tests {
     fn play(robot: &sskp_robots::Entry, steps: usize) -> Replay {
         let env = (robot.make)(sskp_robots::Options::default()).unwrap();
         let (mut stage, tape) = Stage::new(env).recorded();
-        stage.reset(&mut Rng::stream(0, "env"));
+        stage.reset(&mut Rng::stream(0, "env")).unwrap();
         let action = vec![0.0; stage.spec().action_dim];
         for _ in 0..steps {
-            stage.step(&action);
+            stage.step(&action).unwrap();
         }
         tape.take().remove(0).into_replay(robot.name, "no action")
     }

@@ -5,9 +5,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use sskp_blocks::Result;
-use sskp_blocks::env::{Anomaly, End, Env, Geom, Pose, Spec, Step};
+use sskp_blocks::env::{Anomaly, Constraint, End, Env, Geom, Pose, Scene, Snapshot, Spec, Step};
 use sskp_blocks::rng::Rng;
+use sskp_blocks::{Error, Result};
 
 use crate::replay::{Frame, Replay};
 
@@ -31,8 +31,8 @@ pub struct Recording {
 impl Recording {
     /// Begins with the robot's current state as frame 0.
     pub fn begin(env: &mut dyn Env) -> Self {
-        let (name, dt) = (env.spec().name.into(), env.spec().dt);
-        let geoms = env.scene();
+        let (name, dt) = (env.spec().name.clone(), env.spec().dt);
+        let geoms = env.scene().map_or(Vec::new(), |scene| scene.geoms());
         let frames = vec![Frame { poses: poses(env), reward: 0.0, cost: 0.0, risk: None }];
         Self { env: name, dt, geoms, frames, end: None, anomaly: None }
     }
@@ -77,7 +77,9 @@ impl Recording {
 
 fn poses(env: &mut dyn Env) -> Vec<Pose> {
     let mut poses = Vec::new();
-    env.poses(&mut poses);
+    if let Some(scene) = env.scene() {
+        scene.poses(&mut poses);
+    }
     poses
 }
 
@@ -123,7 +125,7 @@ impl Stage {
     /// # Errors
     /// When the robot refuses the state.
     pub fn starting_from(mut self, state: Vec<f64>) -> Result<Self> {
-        self.robot.start_from(&state)?;
+        start_from(&mut *self.robot, &state)?;
         self.start = Some(state);
         Ok(self)
     }
@@ -134,28 +136,25 @@ impl Stage {
         self.tape = Some(tape.clone());
         (self, tape)
     }
-
-    fn record_start(&mut self) {
-        if let Some(tape) = &self.tape {
-            let recording = Recording::begin(&mut *self.robot);
-            tape.with(|episodes| episodes.push(recording));
-        }
-    }
 }
 
 impl Env for Stage {
     fn spec(&self) -> &Spec {
         self.robot.spec()
     }
-    fn reset(&mut self, rng: &mut Rng) {
+    fn reset(&mut self, rng: &mut Rng) -> Result<()> {
         match &self.start {
-            None => self.robot.reset(rng),
-            Some(state) => self.robot.start_from(state).expect("the robot accepted this state before"),
+            None => self.robot.reset(rng)?,
+            Some(state) => start_from(&mut *self.robot, state)?,
         }
-        self.record_start();
+        if let Some(tape) = &self.tape {
+            let recording = Recording::begin(&mut *self.robot);
+            tape.with(|episodes| episodes.push(recording));
+        }
+        Ok(())
     }
-    fn step(&mut self, action: &[f32]) -> Step {
-        let step = self.robot.step(action);
+    fn step(&mut self, action: &[f32]) -> Result<Step> {
+        let step = self.robot.step(action)?;
         if let Some(tape) = &self.tape {
             tape.with(|episodes| {
                 if let Some(episode) = episodes.last_mut() {
@@ -163,36 +162,30 @@ impl Env for Stage {
                 }
             });
         }
-        step
+        Ok(step)
     }
     fn obs(&self) -> &[f64] {
         self.robot.obs()
     }
-    fn violates(&self, obs: &[f64]) -> bool {
-        self.robot.violates(obs)
+    fn snapshot(&mut self) -> Option<&mut dyn Snapshot> {
+        self.robot.snapshot()
     }
-    fn save(&self) -> Vec<f64> {
-        self.robot.save()
+    fn constraint(&self) -> Option<&dyn Constraint> {
+        self.robot.constraint()
     }
-    fn restore(&mut self, state: &[f64]) -> Result<()> {
-        self.robot.restore(state)?;
-        self.record_start();
-        Ok(())
-    }
-    fn start_from(&mut self, state: &[f64]) -> Result<()> {
-        self.robot.start_from(state)?;
-        self.record_start();
-        Ok(())
-    }
-    fn state_names(&self) -> Vec<String> {
-        self.robot.state_names()
-    }
-    fn scene(&self) -> Vec<Geom> {
+    fn scene(&mut self) -> Option<&mut dyn Scene> {
         self.robot.scene()
     }
-    fn poses(&mut self, out: &mut Vec<Pose>) {
-        self.robot.poses(out);
-    }
+}
+
+/// What can be kept and gone back to, or a sentence for those who need it.
+pub fn snapshot(env: &mut dyn Env) -> Result<&mut dyn Snapshot> {
+    let name = env.spec().name.clone();
+    env.snapshot().ok_or_else(|| Error::other(format!("{name} keeps no snapshots: it cannot be set to a given state")))
+}
+
+fn start_from(env: &mut dyn Env, state: &[f64]) -> Result<()> {
+    snapshot(env)?.start_from(state)
 }
 
 /// The word for an end in files: empty, `violation`, `truncated`, or `violation:` and what broke in the simulation.
@@ -271,9 +264,9 @@ mod tests {
     fn a_risk_belongs_to_the_state_it_was_predicted_in() {
         let (mut stage, tape) = Stage::new(Box::<Toy>::default()).recorded();
         tape.note_risk(0.9); // before any episode: nowhere to go
-        stage.reset(&mut Rng::stream(0, "env"));
+        stage.reset(&mut Rng::stream(0, "env")).unwrap();
         tape.note_risk(0.25);
-        stage.step(&[0.0, 0.0]);
+        stage.step(&[0.0, 0.0]).unwrap();
         let risks: Vec<Option<f32>> = tape.take()[0].frames.iter().map(|f| f.risk).collect();
         assert_eq!(risks, [Some(0.25), None]);
     }

@@ -74,13 +74,13 @@ fn every_robot_keeps_its_contract() {
         assert_eq!(spec.name, robot.name);
         assert_eq!(spec.obs_dim, robot.contract.observation.len(), "{}: observation table", robot.name);
         assert_eq!(spec.action_dim, robot.contract.action.len(), "{}: action table", robot.name);
-        assert_eq!(spec.time_limit, robot.contract.time_limit);
+        assert_eq!(spec.time_limit, Some(robot.contract.time_limit));
         let mut rng = Rng::stream(0, "contract");
         let mut action = vec![0.0; spec.action_dim];
         let (mut violations, mut truncations) = (0, 0);
         for episode in 0..20 {
             env.reset(&mut rng).unwrap();
-            assert!(!env.violates(env.obs()), "{} must not start in a violation", robot.name);
+            assert!(!env.constraint().unwrap().violates(env.obs()), "{} must not start in a violation", robot.name);
             for t in 1.. {
                 // Some episodes play random actions, some none at all.
                 if episode % 4 != 0 {
@@ -93,14 +93,19 @@ fn every_robot_keeps_its_contract() {
                 assert!(step.reward.is_finite());
                 let violated = step.end == Some(End::Violation);
                 assert_eq!(step.cost(), f64::from(u8::from(violated)), "{}: cost is 1 at a violation", robot.name);
-                assert_eq!(violated, env.violates(env.obs()) || step.anomaly.is_some(), "{}", robot.name);
+                assert_eq!(
+                    violated,
+                    env.constraint().unwrap().violates(env.obs()) || step.anomaly.is_some(),
+                    "{}",
+                    robot.name
+                );
                 if step.end.is_some() {
                     violations += u32::from(violated);
                     truncations += u32::from(!violated);
-                    assert!(violated || t == spec.time_limit);
+                    assert!(violated || t == spec.time_limit.unwrap());
                     break;
                 }
-                assert!(t < spec.time_limit, "{} must end by its limit", robot.name);
+                assert!(t < spec.time_limit.unwrap(), "{} must end by its limit", robot.name);
             }
         }
         assert!(violations > 0, "{} can be violated", robot.name);
@@ -121,14 +126,18 @@ fn a_saved_state_continues_bit_for_bit() {
             rng.fill_action(&mut action);
             env.step(&action).unwrap();
         }
-        other.restore(&env.save()).unwrap();
+        other.snapshot().unwrap().restore(&env.snapshot().unwrap().save()).unwrap();
         for t in 0..200 {
             assert_eq!(env.obs(), other.obs(), "{} at {t}", robot.name);
             rng.fill_action(&mut action);
             let (a, b) = (env.step(&action).unwrap(), other.step(&action).unwrap());
             assert_eq!((a.reward.to_bits(), a.end), (b.reward.to_bits(), b.end), "{} at {t}", robot.name);
         }
-        assert!(env.restore(&[0.0; 3]).is_err(), "{}: a state of the wrong length is refused", robot.name);
+        assert!(
+            env.snapshot().unwrap().restore(&[0.0; 3]).is_err(),
+            "{}: a state of the wrong length is refused",
+            robot.name
+        );
     }
 }
 
@@ -146,8 +155,8 @@ fn looking_at_a_robot_does_not_disturb_it() {
                 rng.fill_action(&mut action);
                 total += env.step(&action).unwrap().reward;
                 if look {
-                    env.poses(&mut poses);
-                    assert_eq!(poses.len(), env.scene().len());
+                    env.scene().unwrap().poses(&mut poses);
+                    assert_eq!(poses.len(), env.scene().unwrap().geoms().len());
                 }
             }
             (total.to_bits(), env.obs().to_vec())

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use sskp_blocks::Result;
-use sskp_blocks::env::Env;
+use sskp_blocks::env::Constraint;
 
 use super::{Episode, Format, Set, Stats};
 
@@ -114,7 +114,7 @@ pub fn check(set: &Set, env: Option<&str>) -> Result<Report> {
         let place = format!("there is no {}; `data convert --cost-from` can make them", set.format.cost_field());
         report.add(kind::NO_COSTS, place);
     }
-    let limit = robot.as_ref().map(|r| r.spec().time_limit);
+    let limit = robot.as_ref().and_then(|r| r.spec().time_limit);
     for (i, episode) in set.episodes.iter().enumerate() {
         numbers(episode, &mut report);
         if let Some(defect) = set.defect(episode) {
@@ -127,7 +127,7 @@ pub fn check(set: &Set, env: Option<&str>) -> Result<Report> {
         }
         flags(episode, set, limit, i + 1 == set.episodes.len(), &mut report);
     }
-    if let Some(robot) = matching {
+    if let Some(robot) = matching.and_then(|robot| robot.constraint()) {
         constraint(set, robot, &mut report);
     }
     Ok(report)
@@ -212,7 +212,7 @@ fn flags(episode: &Episode, set: &Set, limit: Option<usize>, last_of_set: bool, 
 }
 
 /// Asks the robot's own constraint of every state, and whether the costs say the same, at their step or one beside it.
-fn constraint(set: &Set, robot: &dyn Env, report: &mut Report) {
+fn constraint(set: &Set, robot: &dyn Constraint, report: &mut Report) {
     let [mut here, mut early, mut late, mut violating] = [0_usize; 4];
     let mut first = None;
     let mut state = vec![0.0; set.obs_dim];

@@ -33,6 +33,8 @@ pub const ACTION_BITS: u32 = 8;
 
 /// Steps a push lasts: the paper's H, the length of a skill.
 const PUSH_STEPS: u64 = 10;
+/// Where an environment has no time limit, a push comes in the first half of so many steps.
+const EPISODE: usize = 1000;
 
 /// What to collect.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,7 +143,7 @@ pub fn collect(trained: &mut Trained, plan: &Plan, command: &str, quiet: bool) -
     while !full(episodes.len() as u64, steps) && run.next_episode()? {
         trained.actor.begin();
         let disturbed = falls < plan.falls && !full(2 * episodes.len() as u64, 2 * steps);
-        let pushed_from = disturbed.then(|| push_rng.below(spec.time_limit / 2) as u64);
+        let pushed_from = disturbed.then(|| push_rng.below((spec.time_limit.unwrap_or(EPISODE) / 2).max(1)) as u64);
         let played = Played { noise: plan.noise, pushed_from, push: plan.push };
         let mut trajectory = Trajectory {
             observations: Vec::new(),
@@ -165,7 +167,7 @@ pub fn collect(trained: &mut Trained, plan: &Plan, command: &str, quiet: bool) -
             keep(&mut trajectory, &run, plan.bits);
             trajectory.actions.extend_from_slice(&action);
             trajectory.rewards.push(step.reward as f32);
-            trajectory.costs.push(step.cost as f32);
+            trajectory.costs.push(step.cost() as f32);
             anomaly |= step.anomaly.is_some();
             if let Some(end) = step.end {
                 trajectory.end = end.into();
@@ -211,7 +213,9 @@ fn keep(trajectory: &mut Trajectory, run: &Run, bits: Option<u32>) {
     if let Some(bits) = bits {
         let rounded = || state.iter().map(|x| round_to_bits(*x, bits));
         let wide = |numbers: &mut dyn Iterator<Item = f32>| numbers.map(f64::from).collect::<Vec<_>>();
-        let violates = |numbers: &mut dyn Iterator<Item = f32>| run.env().violates(&wide(numbers));
+        let violates = |numbers: &mut dyn Iterator<Item = f32>| {
+            run.env().constraint().is_some_and(|constraint| constraint.violates(&wide(numbers)))
+        };
         if violates(&mut rounded()) == violates(&mut state.iter().copied()) {
             trajectory.observations.extend(rounded());
             return;

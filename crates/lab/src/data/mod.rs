@@ -417,10 +417,15 @@ pub fn recost(demos: &Demonstrations, rule: CostFrom) -> Result<Demonstrations> 
     for (i, trajectory) in demos.trajectories().iter().enumerate() {
         let steps = trajectory.steps();
         let violated = match &env {
-            Some(env) => (0..steps).find(|t| {
-                let next: Vec<f64> = demos.state(i, t + 1).iter().map(|x| f64::from(*x)).collect();
-                env.violates(&next)
-            }),
+            Some(env) => {
+                let constraint = env.constraint().ok_or_else(|| {
+                    Error::other(format!("{} cannot tell from a state whether it is a violation", demos.env))
+                })?;
+                (0..steps).find(|t| {
+                    let next: Vec<f64> = demos.state(i, t + 1).iter().map(|x| f64::from(*x)).collect();
+                    constraint.violates(&next)
+                })
+            }
             None => (!trajectory.end.bootstraps()).then_some(steps - 1),
         };
         let keep = violated.map_or(steps, |t| t + 1);

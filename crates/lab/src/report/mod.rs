@@ -300,7 +300,10 @@ fn cells<'a>(all: &'a [Rows], warnings: &mut Vec<String>) -> Result<Vec<Cell<'a>
 }
 
 fn group(cell: &Cell, cells: &[Cell], violations: Option<u64>) -> Result<Group> {
-    let limit = sskp_robots::make(cell.robot, sskp_robots::Options::default())?.spec().time_limit as u64;
+    let limit = sskp_robots::make(cell.robot, sskp_robots::Options::default())?
+        .spec()
+        .time_limit
+        .map_or(u64::MAX, |limit| limit as u64);
     let stats: Vec<RunStats> = cell.runs.iter().map(|rows| RunStats::of(&rows.episodes, limit)).collect();
     let reached = |rows: &&Rows| rows.episodes.last().map_or(0, |row| row.cumulative_violations);
     let common = cells.iter().filter(|c| c.robot == cell.robot).flat_map(|c| &c.runs).map(reached).min().unwrap_or(0);

@@ -43,7 +43,7 @@ fn random_episodes(env: &str) -> Demonstrations {
         let mut observations: Vec<f32> = robot.obs().iter().map(|x| *x as f32).collect();
         let (mut actions, mut rewards, mut costs) = (vec![], vec![], vec![]);
         let mut end = Ending::Cut;
-        for t in 0..spec.time_limit {
+        for t in 0..spec.time_limit.unwrap() {
             // The same push for a few steps throws further than noise that cancels itself.
             if t % 8 == 0 {
                 rng.fill_action(&mut action);
