@@ -6,15 +6,14 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use safetensors::tensor::{Dtype, SafeTensors, View};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::files::{PendingFolder, write_whole};
 use crate::{Error, Result};
 
 /// Version of the folder's form. A checkpoint of another version is refused.
@@ -103,12 +102,6 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-fn write_file(path: &Path, bytes: &[u8]) -> Result<String> {
-    let mut file = fs::File::create(path).map_err(|e| Error::io(path, e))?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|e| Error::io(path, e))?;
-    Ok(sha256(bytes))
-}
-
 /// Writes the checkpoint `folder/step-<steps>` atomically and removes all but the newest `keep`.
 pub fn write(folder: &Path, run: &str, steps: u64, saver: &Saver, keep: usize) -> Result<PathBuf> {
     let done = write_one(folder, run, steps, saver, |_| true)?;
@@ -127,24 +120,22 @@ pub fn write_snapshot(folder: &Path, run: &str, steps: u64, saver: &Saver) -> Re
 fn write_one(folder: &Path, run: &str, steps: u64, saver: &Saver, wanted: fn(&str) -> bool) -> Result<PathBuf> {
     fs::create_dir_all(folder).map_err(|e| Error::io(folder, e))?;
     let name = format!("step-{steps:012}");
-    let partial = folder.join(format!(".partial-{name}"));
-    let _ = fs::remove_dir_all(&partial);
-    fs::create_dir_all(&partial).map_err(|e| Error::io(&partial, e))?;
-    let written = write_into(&partial, run, steps, saver, wanted);
     let done = folder.join(&name);
-    let renamed = written.and_then(|()| {
-        // The same step may be asked for twice (a signal right after a due checkpoint): the bytes are the same.
-        let _ = fs::remove_dir_all(&done);
-        fs::rename(&partial, &done).map_err(|e| Error::io(&done, e))
-    });
-    if let Err(error) = renamed {
-        let _ = fs::remove_dir_all(&partial);
-        return Err(error);
-    }
+    let pending = PendingFolder::create(&done, &format!(".partial-{name}"))?;
+    write_into(&pending, run, steps, saver, wanted)?;
+    // The same step may be asked for twice (a signal right after a due checkpoint): the bytes are the same.
+    let _ = fs::remove_dir_all(&done);
+    pending.commit()?;
     Ok(done)
 }
 
-fn write_into(partial: &Path, run: &str, steps: u64, saver: &Saver, wanted: fn(&str) -> bool) -> Result<()> {
+fn write_into(pending: &PendingFolder, run: &str, steps: u64, saver: &Saver, wanted: fn(&str) -> bool) -> Result<()> {
+    let mut files = BTreeMap::new();
+    let mut write = |name: String, bytes: &[u8]| {
+        pending.write(&name, bytes)?;
+        files.insert(name, sha256(bytes));
+        Ok::<(), Error>(())
+    };
     let mut groups: BTreeMap<&str, Vec<(&str, &Array)>> = BTreeMap::new();
     for (name, array) in &saver.tensors {
         let (group, rest) = name.split_once('/').expect("checked on insertion");
@@ -152,18 +143,15 @@ fn write_into(partial: &Path, run: &str, steps: u64, saver: &Saver, wanted: fn(&
             groups.entry(group).or_default().push((rest, array));
         }
     }
-    let mut files = BTreeMap::new();
     for (group, arrays) in groups {
         let bytes = safetensors::serialize(arrays, None).map_err(|e| Error::other(format!("{group}: {e}")))?;
-        let file = format!("{group}.safetensors");
-        files.insert(file.clone(), write_file(&partial.join(&file), &bytes)?);
+        write(format!("{group}.safetensors"), &bytes)?;
     }
     let values = serde_json::to_vec_pretty(&saver.values).expect("plain data");
-    files.insert("state.json".into(), write_file(&partial.join("state.json"), &values)?);
+    write("state.json".into(), &values)?;
     let version = env!("CARGO_PKG_VERSION").into();
     let manifest = Manifest { format: FORMAT, version, run: run.into(), steps, files };
-    write_file(&partial.join("manifest.json"), &serde_json::to_vec_pretty(&manifest).expect("plain data"))?;
-    Ok(())
+    pending.write("manifest.json", &serde_json::to_vec_pretty(&manifest).expect("plain data"))
 }
 
 /// The one key of a single file's header: safetensors writes several in random order.
@@ -194,7 +182,6 @@ fn digest<'t>(
 /// Writes everything collected to one safetensors file, which appears whole or not at all. The same content gives the same
 /// bytes.
 pub fn write_single(path: &Path, saver: &Saver) -> Result<()> {
-    let fail = |e| Error::io(path, e);
     let tensors = saver.tensors.iter().map(|(name, a)| (name.as_str(), &a.shape[..], &a.bytes[..]));
     let sha256 = digest(tensors, &saver.values);
     let values = saver.values.clone();
@@ -202,16 +189,7 @@ pub fn write_single(path: &Path, saver: &Saver) -> Result<()> {
     let header = HashMap::from([(HEADER.into(), serde_json::to_string(&header).expect("plain data"))]);
     let bytes = safetensors::serialize(saver.tensors.iter(), Some(header))
         .map_err(|e| Error::other(format!("{}: {e}", path.display())))?;
-    // Two processes, or two threads of one, may write the same file at once.
-    static WRITTEN: AtomicU64 = AtomicU64::new(0);
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
-    let partial = path.with_file_name(format!(".{name}.{}-{number}.partial", std::process::id()));
-    let written = write_file(&partial, &bytes).and_then(|_| fs::rename(&partial, path).map_err(fail));
-    if written.is_err() {
-        let _ = fs::remove_file(&partial);
-    }
-    written
+    write_whole(path, &bytes)
 }
 
 /// The checkpoint folders in `folder`, oldest first.

@@ -5,6 +5,7 @@ pub mod checkpoint;
 pub mod demos;
 pub mod env;
 pub mod error;
+pub mod files;
 pub mod nets;
 pub mod record;
 pub mod replay;

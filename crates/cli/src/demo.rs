@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use anyhow::{Context as _, Result};
 use sskp_lab::config::{Config, Overrides, RunConfig};
 use sskp_lab::train::{Session, Watched};
-use sskp_lab::{curves, replay};
+use sskp_lab::{replay_page, run_page};
 
 use crate::error::OrUsage;
 use crate::options::Signals;
@@ -77,11 +77,11 @@ impl Args {
         }
 
         let curves = self.out.join("curves.html");
-        curves::write_html(&folder, &summary, &curves)?;
+        run_page::write_html(&folder, &summary, &curves)?;
         let page = self.out.join("replay.html");
         let watched = watch(&folder, &page)?;
         let (steps, earned) = watched.rows.first().map_or((0, 0.0), |row| (row.length, row.total_reward));
-        let risk = Watched::mean_risk(&watched.risks).map_or("none".into(), sskp_lab::study::short);
+        let risk = Watched::mean_risk(&watched.risks).map_or("none".into(), sskp_lab::wording::significant);
         let mut out = stdout().lock();
         writeln!(
             out,
@@ -101,6 +101,6 @@ fn watch(run: &Path, page: &Path) -> Result<Watched> {
     let first = watched.first.take().context("no episode was played")?;
     let (algo, env) = (&trained.config.run.algo, &trained.config.run.env);
     let subtitle = format!("{algo} after {} steps", trained.steps);
-    replay::write_html(&first.into_replay(env.clone(), subtitle), page)?;
+    replay_page::write_html(&first.into_page(env.clone(), subtitle), page)?;
     Ok(watched)
 }

@@ -90,7 +90,7 @@ impl Args {
         }
         if let (Some(path), Some(recording)) = (&self.html, first) {
             let subtitle = format!("{algo} after {} steps, {kind}, seed {}", trained.steps, self.seed);
-            sskp_lab::replay::write_html(&recording.into_replay(env, subtitle), path)?;
+            sskp_lab::replay_page::write_html(&recording.into_page(env, subtitle), path)?;
             if !self.json {
                 writeln!(out, "replay: {}", path.display())?;
             }

@@ -4,9 +4,9 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use sskp_lab::falls::{Plan, STRIDE, fall_study};
-use sskp_lab::files::write_whole;
-use sskp_lab::study::short;
+use sskp_blocks::files::write_whole;
+use sskp_lab::fall_study::{FallSearch, STRIDE, fall_study};
+use sskp_lab::wording::{plural, significant};
 
 use crate::error::OrUsage;
 use crate::table::Table;
@@ -47,20 +47,20 @@ impl Args {
         let mut trained = sskp_lab::train::load_policy(&self.run, crate::error::older_checkpoint).or_usage()?;
         let Self { falls, tries, back, episodes, seed, .. } = self;
         let study =
-            fall_study(&mut trained, Plan { falls: falls as usize, tries, back: back as usize, episodes, seed })?;
+            fall_study(&mut trained, FallSearch { falls: falls as usize, tries, back: back as usize, episodes, seed })?;
         let mut table = Table::new(&["steps back", "falls", "fell again", "median", "risk: fell", "stood"]);
         table = table.right(&[0, 1, 2, 3, 4, 5]);
         for at in study.by_distance() {
             let share = |x: f64| format!("{:.0} %", 100.0 * x);
             let place = format!("{}-{}", at.back * STRIDE + 1, (at.back + 1) * STRIDE);
-            let risks = at.risks.map(|risk| risk.map_or("–".into(), short));
+            let risks = at.risks.map(|risk| risk.map_or("–".into(), significant));
             let [fell, stood] = risks;
             table.row([place, at.falls.to_string(), share(at.mean), share(at.median), fell, stood]);
         }
         let run = &trained.config.run;
         let mut out = std::io::stdout().lock();
-        let (n, of) = (study.falls, study.episodes);
-        writeln!(out, "{} on {} after {} steps: {n} falls in {of} episodes", run.algo, run.env, trained.steps)?;
+        let (n, of) = (plural(study.falls as u64, "fall"), plural(study.episodes, "episode"));
+        writeln!(out, "{} on {} after {}: {n} in {of}", run.algo, run.env, plural(trained.steps, "step"))?;
         write!(out, "{table}")?;
         if let Some(path) = self.out {
             write_whole(&path, study.csv().as_bytes()).or_usage()?;

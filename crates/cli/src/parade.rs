@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sskp_blocks::record::{EpisodeRow, Metrics, Recorder};
 use sskp_blocks::rng::Rng;
 use sskp_blocks::run::{Clock, Run};
-use sskp_lab::replay;
+use sskp_lab::replay_page;
 use sskp_lab::rollout::{Recording, Stage};
 use sskp_robots::{Entry, ROBOTS};
 
@@ -98,7 +98,7 @@ impl Parade {
     fn page(&self, robot: &Entry, controller: Controller, episode: Recording) -> Result<PathBuf> {
         let path = self.out.join(format!("{}.html", robot.name));
         let subtitle = format!("{} controller, seed {}", controller.name(), self.seed);
-        replay::write_html(&episode.into_replay(robot.name, subtitle), Path::new(&path))?;
+        replay_page::write_html(&episode.into_page(robot.name, subtitle), Path::new(&path))?;
         Ok(path)
     }
 }

@@ -4,7 +4,8 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use sskp_lab::study::{plan_study, short};
+use sskp_lab::plan_study::plan_study;
+use sskp_lab::wording::{plural, significant};
 
 use crate::error::OrUsage;
 use crate::table::Table;
@@ -49,11 +50,16 @@ impl Args {
         let mut table = Table::new(&["iteration", "mean risk", "change", "standard error", "median change"]);
         table = table.right(&[0, 1, 2, 3, 4]);
         for (i, (risk, change)) in study.by_iteration().into_iter().enumerate() {
-            let cells = [risk.mean, change.mean, change.standard_error, change.quartiles[1]].map(short);
+            let cells = [risk.mean, change.mean, change.standard_error, change.median].map(significant);
             table.row(std::iter::once(i.to_string()).chain(cells));
         }
         let mut out = std::io::stdout().lock();
-        writeln!(out, "{title}: {} states of {} episodes", study.risks.len(), study.episodes)?;
+        writeln!(
+            out,
+            "{title}: {} of {}",
+            plural(study.risks.len() as u64, "state"),
+            plural(study.episodes, "episode")
+        )?;
         write!(out, "{table}")?;
         for path in paths {
             writeln!(out, "wrote {}", path.display())?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use sskp_lab::report::Report;
-use sskp_lab::rows::{self, Rows};
+use sskp_lab::run_rows::{RunRows, find_runs};
 
 use crate::error::OrUsage;
 
@@ -32,8 +32,9 @@ pub struct Args {
 impl Args {
     /// Runs the verb.
     pub fn run(self) -> Result<()> {
-        let found = rows::find(&self.runs).or_usage()?;
-        let all = found.iter().map(|path| Rows::read(path)).collect::<sskp_blocks::Result<Vec<Rows>>>().or_usage()?;
+        let found = find_runs(&self.runs).or_usage()?;
+        let all =
+            found.iter().map(|path| RunRows::read(path)).collect::<sskp_blocks::Result<Vec<RunRows>>>().or_usage()?;
         let report = Report::new(&all, self.violations).or_usage()?;
         for warning in &report.warnings {
             eprintln!("warning: {warning}");

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use sskp_blocks::env::End;
+use sskp_blocks::files::PendingFile;
 use sskp_blocks::record::Memory;
 use sskp_blocks::rng::Rng;
 use sskp_blocks::run::Run;
-use sskp_lab::files::PendingFile;
-use sskp_lab::replay;
+use sskp_lab::replay_page;
 use sskp_lab::rollout::{Stage, end_word, snapshot};
 
 use crate::error::{OrUsage, usage};
@@ -109,7 +109,7 @@ impl Args {
         }
         if let (Some(file), Some(tape)) = (&mut html, tape) {
             let episode = tape.take().pop().context("nothing was recorded")?;
-            let page = replay::html(&episode.into_replay(robot.name, self.what_was_played()))?;
+            let page = replay_page::html(&episode.into_page(robot.name, self.what_was_played()))?;
             file.write_all(page.as_bytes()).context("the page could not be written")?;
         }
         for file in [out, html].into_iter().flatten() {

@@ -4,9 +4,9 @@ use std::io::{Write as _, stdout};
 use std::path::PathBuf;
 
 use anyhow::Result;
+use sskp_blocks::files::PendingFile;
 use sskp_lab::config::{Config, RunConfig};
 use sskp_lab::data::Set;
-use sskp_lab::files::PendingFile;
 use sskp_lab::train::Session;
 
 use crate::error::{OrUsage, usage};

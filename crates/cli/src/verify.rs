@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
-use sskp_lab::rows::Rows;
+use sskp_lab::run_rows::RunRows;
 use sskp_lab::train::Session;
 use sskp_lab::verify::verify;
 
@@ -30,7 +30,7 @@ pub struct Args {
 impl Args {
     /// Runs the verb.
     pub fn run(self) -> Result<()> {
-        let rows = Rows::read(&self.run).or_usage()?;
+        let rows = RunRows::read(&self.run).or_usage()?;
         let session = Session { stop: Signals::listen()?.stop(), quiet: self.quiet, cache: sskp_lab::find::cache() };
         let verdict = verify(&rows, self.episodes, session)?;
         let mut out = std::io::stdout().lock();

@@ -10,7 +10,7 @@ use sskp_blocks::Result;
 use sskp_blocks::checkpoint::sha256;
 
 use crate::config::Config;
-use crate::files::write_whole;
+use sskp_blocks::files::write_whole;
 
 /// What the file holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

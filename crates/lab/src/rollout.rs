@@ -9,7 +9,7 @@ use sskp_blocks::env::{Anomaly, Constraint, End, Env, Geom, Pose, Scene, Snapsho
 use sskp_blocks::rng::Rng;
 use sskp_blocks::{Error, Result};
 
-use crate::replay::{Frame, Replay};
+use crate::replay_page::ReplayPage;
 
 /// One episode, as far as it has been played, with a picture of every step.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub struct Recording {
     pub env: String,
     /// Seconds of simulated time in one step.
     pub dt: f64,
-    /// The robot's shapes.
+    /// The robot's shapes, in the order of each frame's poses.
     pub geoms: Vec<Geom>,
     /// The start state, then one frame per step.
     pub frames: Vec<Frame>,
@@ -26,6 +26,19 @@ pub struct Recording {
     pub end: Option<End>,
     /// Set when the simulation itself broke.
     pub anomaly: Option<Anomaly>,
+}
+
+/// One moment of a recording.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// Where the shapes are.
+    pub poses: Vec<Pose>,
+    /// Reward of the step that led here; 0 in the start state.
+    pub reward: f64,
+    /// Cost of the step that led here.
+    pub cost: f64,
+    /// Risk predicted here for the skill chosen here. Stays in force until the next frame that has one.
+    pub risk: Option<f32>,
 }
 
 impl Recording {
@@ -60,18 +73,9 @@ impl Recording {
         self.frames.iter().map(|f| f.reward).sum()
     }
 
-    /// The page's data. `title` heads the page; `subtitle` says what was played.
-    pub fn into_replay(self, title: impl Into<String>, subtitle: impl Into<String>) -> Replay {
-        Replay {
-            title: title.into(),
-            subtitle: subtitle.into(),
-            env: self.env,
-            dt: self.dt,
-            geoms: self.geoms,
-            frames: self.frames,
-            end: self.end,
-            anomaly: self.anomaly,
-        }
+    /// The page that shows it. `title` heads the page; `subtitle` says what was played.
+    pub fn into_page(self, title: impl Into<String>, subtitle: impl Into<String>) -> ReplayPage {
+        ReplayPage { title: title.into(), subtitle: subtitle.into(), episode: self }
     }
 }
 
@@ -83,11 +87,11 @@ fn poses(env: &mut dyn Env) -> Vec<Pose> {
     poses
 }
 
-/// What a recorded [`Stage`] has seen. Clones share one tape.
+/// What a recorded [`Stage`] has seen. Clones share one list.
 #[derive(Clone, Debug, Default)]
-pub struct Tape(Arc<Mutex<Vec<Recording>>>);
+pub struct Recordings(Arc<Mutex<Vec<Recording>>>);
 
-impl Tape {
+impl Recordings {
     /// Notes a predicted risk on the episode being played; see [`Recording::note_risk`].
     pub fn note_risk(&self, risk: f32) {
         self.with(|episodes| {
@@ -111,13 +115,13 @@ impl Tape {
 pub struct Stage {
     robot: Box<dyn Env>,
     start: Option<Vec<f64>>,
-    tape: Option<Tape>,
+    recordings: Option<Recordings>,
 }
 
 impl Stage {
     /// The robot as it is.
     pub fn new(robot: Box<dyn Env>) -> Self {
-        Self { robot, start: None, tape: None }
+        Self { robot, start: None, recordings: None }
     }
 
     /// Every episode starts from these positions and velocities (`qpos` then `qvel`) instead of a random start state.
@@ -130,11 +134,11 @@ impl Stage {
         Ok(self)
     }
 
-    /// Every episode goes onto the returned tape.
-    pub fn recorded(mut self) -> (Self, Tape) {
-        let tape = Tape::default();
-        self.tape = Some(tape.clone());
-        (self, tape)
+    /// Every episode goes into the returned list.
+    pub fn recorded(mut self) -> (Self, Recordings) {
+        let recordings = Recordings::default();
+        self.recordings = Some(recordings.clone());
+        (self, recordings)
     }
 }
 
@@ -147,16 +151,16 @@ impl Env for Stage {
             None => self.robot.reset(rng)?,
             Some(state) => start_from(&mut *self.robot, state)?,
         }
-        if let Some(tape) = &self.tape {
+        if let Some(recordings) = &self.recordings {
             let recording = Recording::begin(&mut *self.robot);
-            tape.with(|episodes| episodes.push(recording));
+            recordings.with(|episodes| episodes.push(recording));
         }
         Ok(())
     }
     fn step(&mut self, action: &[f32]) -> Result<Step> {
         let step = self.robot.step(action)?;
-        if let Some(tape) = &self.tape {
-            tape.with(|episodes| {
+        if let Some(recordings) = &self.recordings {
+            recordings.with(|episodes| {
                 if let Some(episode) = episodes.last_mut() {
                     episode.push(&mut *self.robot, &step);
                 }
@@ -216,20 +220,20 @@ mod tests {
     }
 
     #[test]
-    fn a_tape_has_every_episode_with_its_start_state_and_every_step() {
-        let (stage, tape) = Stage::new(Box::<Toy>::default()).recorded();
+    fn recordings_have_every_episode_with_its_start_state_and_every_step() {
+        let (stage, recordings) = Stage::new(Box::<Toy>::default()).recorded();
         let episodes = play(stage, 100);
-        let recordings = tape.take();
-        assert_eq!(recordings.len() as u64, episodes);
-        assert_eq!(recordings.iter().map(Recording::steps).sum::<usize>(), 100);
-        let (last, whole) = recordings.split_last().unwrap();
+        let taken = recordings.take();
+        assert_eq!(taken.len() as u64, episodes);
+        assert_eq!(taken.iter().map(Recording::steps).sum::<usize>(), 100);
+        let (last, whole) = taken.split_last().unwrap();
         for r in whole {
             assert_eq!(r.end, Some(End::Violation), "full throttle falls");
             assert_eq!((r.frames[0].cost, r.frames.last().unwrap().cost), (0.0, 1.0));
             assert_eq!(r.frames[0].poses.len(), r.geoms.len());
         }
         assert_eq!(last.end, None, "the budget cut it");
-        assert!(tape.take().is_empty());
+        assert!(recordings.take().is_empty());
     }
 
     #[test]
@@ -252,9 +256,9 @@ mod tests {
     #[test]
     fn every_episode_starts_from_the_given_state() {
         let state = vec![1.0, 0.5, 0.0, 0.0];
-        let (stage, tape) = Stage::new(Box::<Toy>::default()).starting_from(state).unwrap().recorded();
+        let (stage, recordings) = Stage::new(Box::<Toy>::default()).starting_from(state).unwrap().recorded();
         play(stage, 100);
-        let starts: Vec<[f32; 3]> = tape.take().iter().map(|r| r.frames[0].poses[1].pos).collect();
+        let starts: Vec<[f32; 3]> = recordings.take().iter().map(|r| r.frames[0].poses[1].pos).collect();
         assert!(starts.len() > 1);
         assert!(starts.iter().all(|s| *s == [1.0, 0.5, 0.12]), "{starts:?}");
         assert!(Stage::new(Box::<Toy>::default()).starting_from(vec![1.0]).is_err());
@@ -262,12 +266,12 @@ mod tests {
 
     #[test]
     fn a_risk_belongs_to_the_state_it_was_predicted_in() {
-        let (mut stage, tape) = Stage::new(Box::<Toy>::default()).recorded();
-        tape.note_risk(0.9); // before any episode: nowhere to go
+        let (mut stage, recordings) = Stage::new(Box::<Toy>::default()).recorded();
+        recordings.note_risk(0.9); // before any episode: nowhere to go
         stage.reset(&mut Rng::stream(0, "env")).unwrap();
-        tape.note_risk(0.25);
+        recordings.note_risk(0.25);
         stage.step(&[0.0, 0.0]).unwrap();
-        let risks: Vec<Option<f32>> = tape.take()[0].frames.iter().map(|f| f.risk).collect();
+        let risks: Vec<Option<f32>> = recordings.take()[0].frames.iter().map(|f| f.risk).collect();
         assert_eq!(risks, [Some(0.25), None]);
     }
 }

@@ -16,11 +16,9 @@ use sskp_blocks::run::Clock;
 use sskp_blocks::{Error, Result};
 
 use crate::config::{Config, EPOCH};
-use crate::files::write_whole;
-use crate::{events, manifest};
-
-/// Columns of `episodes.csv`.
-pub const EPISODE_COLUMNS: &str = "episode,steps,length,return,violation,cumulative_violations";
+use crate::wording::duration;
+use crate::{episodes, events, manifest};
+use sskp_blocks::files::write_whole;
 
 /// How many of the last episodes the progress display and `Metrics/EpRet` average over.
 const RECENT: usize = 20;
@@ -156,7 +154,7 @@ impl RunDir {
         let lock = Lock::of_run(path)?;
         describe(path, config, 0)?;
         let mut dir = Self::new(path, config, stop, quiet, lock);
-        dir.episodes.line(EPISODE_COLUMNS)?;
+        dir.episodes.line(episodes::COLUMNS)?;
         Ok(dir)
     }
 
@@ -194,7 +192,7 @@ impl RunDir {
                 dir.events.cut(0)?;
                 dir.anomalies.cut(0)?;
                 dir.episodes.cut(0)?;
-                dir.episodes.line(EPISODE_COLUMNS)?;
+                dir.episodes.line(episodes::COLUMNS)?;
             }
             Some(loader) => {
                 let state: FileState = loader.json("files")?;
@@ -232,7 +230,7 @@ impl RunDir {
             identity: config.identity(),
             every: config.run.checkpoint_every,
             keep: config.run.keep_checkpoints,
-            episodes: log("episodes.csv"),
+            episodes: log(episodes::FILE),
             progress: log("progress.csv"),
             progress_columns: Vec::new(),
             events: log(events::FILE),
@@ -280,14 +278,12 @@ impl RunDir {
 
 impl Recorder for RunDir {
     fn episode(&mut self, row: &EpisodeRow) -> Result<()> {
-        let EpisodeRow { episode, steps, length, total_reward, violation, cumulative_violations, anomaly } = row;
-        let violated = u8::from(*violation);
-        self.episodes.line(&format!("{episode},{steps},{length},{total_reward},{violated},{cumulative_violations}"))?;
-        if let Some(anomaly) = anomaly {
+        self.episodes.line(&episodes::line(row))?;
+        if let Some(anomaly) = row.anomaly {
             if self.anomalies.bytes == 0 {
                 self.anomalies.line("episode,steps,anomaly")?;
             }
-            self.anomalies.line(&format!("{episode},{steps},{}", anomaly.name()))?;
+            self.anomalies.line(&format!("{},{},{}", row.episode, row.steps, anomaly.name()))?;
         }
         if self.recent.len() == RECENT {
             self.recent.remove(0);
@@ -465,7 +461,7 @@ impl Display {
             let speed = (at.steps - self.last_steps.unwrap_or(0)) as f64 / elapsed.as_secs_f64();
             let left = (self.budget.saturating_sub(at.steps)) as f64 / speed.max(1e-9);
             let (steps, budget) = (at.steps, self.budget);
-            eprintln!("{steps}/{budget} steps  {speed:.0} steps/s  {} left  {message}", minutes(left));
+            eprintln!("{steps}/{budget} steps  {speed:.0} steps/s  {} left  {message}", duration(left));
         }
         self.last = Instant::now();
         self.last_steps = Some(at.steps);
@@ -477,14 +473,5 @@ impl Display {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
-    }
-}
-
-/// A duration for people.
-pub fn minutes(seconds: f64) -> String {
-    match seconds {
-        s if s < 90.0 => format!("{s:.0} s"),
-        s if s < 5400.0 => format!("{:.0} min", s / 60.0),
-        s => format!("{:.1} h", s / 3600.0),
     }
 }

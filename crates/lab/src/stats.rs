@@ -63,9 +63,47 @@ pub fn window_mean(rows: &[EpisodeRow], at: usize) -> f64 {
     last.iter().map(|row| row.total_reward).sum::<f64>() / last.len() as f64
 }
 
+/// How some numbers are spread.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// Least.
+    pub min: f64,
+    /// A quarter lies below.
+    pub low: f64,
+    /// Half lies below.
+    pub median: f64,
+    /// Three quarters lie below.
+    pub high: f64,
+    /// Greatest.
+    pub max: f64,
+    /// Mean.
+    pub mean: f64,
+    /// Standard deviation, of a sample (n − 1); 0 for one value.
+    pub std: f64,
+    /// Standard error of the mean.
+    pub standard_error: f64,
+}
+
+impl Spread {
+    /// Of a list; zeros for an empty one.
+    pub fn of(values: &[f64]) -> Self {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        if sorted.is_empty() {
+            sorted.push(0.0);
+        }
+        let [min, low, median, high, max] = [0.0, 0.25, 0.5, 0.75, 1.0].map(|share| quantile(&sorted, share));
+        let n = sorted.len() as f64;
+        let mean = sorted.iter().sum::<f64>() / n;
+        let squares: f64 = sorted.iter().map(|x| (x - mean).powi(2)).sum();
+        let std = (squares / (n - 1.0).max(1.0)).sqrt();
+        Self { min, low, median, high, max, mean, std, standard_error: std / n.sqrt() }
+    }
+}
+
 /// Several runs together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Together {
+pub struct SeedStats {
     /// How many runs have a value.
     pub runs: usize,
     /// Their mean.
@@ -78,7 +116,7 @@ pub struct Together {
     pub interval: Option<[f64; 2]>,
 }
 
-impl Together {
+impl SeedStats {
     /// Of one number per run; none without any.
     pub fn of(values: &[f64]) -> Option<Self> {
         Self::of_tasks(&[values.to_vec()])
@@ -87,13 +125,11 @@ impl Together {
     /// Of one number per run in several tasks, resampled within each task.
     pub fn of_tasks(tasks: &[Vec<f64>]) -> Option<Self> {
         let all = tasks.concat();
-        let center = mean(&all)?;
         let several = all.len() > 1;
-        let squares = all.iter().map(|x| (x - center).powi(2)).sum::<f64>();
         Some(Self {
             runs: all.len(),
-            mean: center,
-            std: several.then(|| (squares / (all.len() - 1) as f64).sqrt()),
+            mean: mean(&all)?,
+            std: several.then(|| Spread::of(&all).std),
             iqm: iqm(&all),
             interval: several.then(|| bootstrap(&[tasks], |sample| iqm(&sample[0].concat()))),
         })
@@ -147,7 +183,7 @@ pub fn bootstrap(methods: &[&[Vec<f64>]], statistic: impl Fn(&[Vec<Vec<f64>>]) -
     [quantile(&values, 0.025), quantile(&values, 0.975)]
 }
 
-/// A quantile of sorted values, linear between them.
+/// A quantile of sorted values, linear between them as numpy has it.
 pub fn quantile(sorted: &[f64], q: f64) -> f64 {
     let at = q * (sorted.len() - 1) as f64;
     let (low, share) = (at.floor() as usize, at.fract());
@@ -156,7 +192,7 @@ pub fn quantile(sorted: &[f64], q: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// Episodes of (length, return, violation).
@@ -233,13 +269,25 @@ mod tests {
     }
 
     #[test]
+    fn a_spread_by_hand() {
+        // 1, 2, 3, 6: mean 3, squares 4 + 1 + 0 + 9 = 14, over 3; quartiles at places 0.75, 1.5 and 2.25.
+        let s = Spread::of(&[6.0, 1.0, 3.0, 2.0]);
+        assert_eq!((s.min, s.low, s.median, s.high, s.max), (1.0, 1.75, 2.5, 3.75, 6.0));
+        assert_eq!((s.mean, s.std), (3.0, (14.0f64 / 3.0).sqrt()));
+        assert_eq!(s.standard_error, s.std / 2.0);
+        let one = Spread::of(&[0.5]);
+        assert_eq!((one.mean, one.std, one.low, one.max), (0.5, 0.0, 0.5, 0.5));
+        assert_eq!(Spread::of(&[]).max, 0.0);
+    }
+
+    #[test]
     fn several_runs_by_hand() {
-        let three = Together::of(&[1.0, 2.0, 6.0]).unwrap();
+        let three = SeedStats::of(&[1.0, 2.0, 6.0]).unwrap();
         assert_eq!((three.runs, three.mean, three.iqm, three.std), (3, 3.0, 3.0, Some(7f64.sqrt())));
         assert_eq!(three.interval, Some([1.0, 6.0]), "all three the same run: once in 27 times, more than 2.5 %");
-        let one = Together::of(&[4.0]).unwrap();
+        let one = SeedStats::of(&[4.0]).unwrap();
         assert_eq!((one.std, one.interval), (None, None));
-        assert_eq!(Together::of(&[]), None);
+        assert_eq!(SeedStats::of(&[]), None);
         assert_eq!(quantile(&[0.0, 10.0], 0.25), 2.5);
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{self, File};
-use std::io::{IsTerminal, Read, Seek, SeekFrom};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::Ordering;
@@ -17,9 +17,11 @@ use sskp_blocks::{Error, Result};
 use toml::{Table, Value};
 
 use crate::config::{Config, Overrides, RunConfig, read_toml};
-use crate::files::write_whole;
-use crate::run_dir::{Lock, minutes};
+use crate::episodes;
+use crate::run_dir::Lock;
 use crate::train::{Session, Stop, prepare, read_config};
+use crate::wording::duration;
+use sskp_blocks::files::write_whole;
 
 /// A grid file.
 #[derive(Clone, Debug, Deserialize)]
@@ -227,7 +229,7 @@ impl Sweep {
                     (None, _) => still.push(job),
                     (Some(_), State::Finished(seconds)) => {
                         outcome.finished += 1;
-                        view.say(&format!("{}: finished in {}", cell.name(), minutes(seconds)));
+                        view.say(&format!("{}: finished in {}", cell.name(), duration(seconds)));
                     }
                     (Some(status), _) if status.success() && outcome.stopped => {}
                     (Some(status), _) => {
@@ -335,23 +337,8 @@ fn state(folder: &Path, config: &Config) -> Result<State> {
         Some(summary) if summary["finished"] == true => {
             Ok(State::Finished(summary["wall_seconds"].as_f64().unwrap_or(0.0)))
         }
-        _ => Ok(State::Unfinished(steps_so_far(&folder.join("episodes.csv")))),
+        _ => Ok(State::Unfinished(episodes::steps_so_far(&folder.join(episodes::FILE)))),
     }
-}
-
-/// The steps in the last whole row of `episodes.csv`.
-fn steps_so_far(path: &Path) -> u64 {
-    let tail = || -> std::io::Result<String> {
-        let mut file = File::open(path)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(400)))?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    let text = tail().unwrap_or_default();
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    whole.lines().next_back().and_then(|row| row.split(',').nth(1)?.parse().ok()).unwrap_or(0)
 }
 
 const LOG: &str = "log.txt";
@@ -536,7 +523,7 @@ impl View {
             State::Unfinished(steps) => steps,
             State::Finished(_) => cell.config.run.total_steps,
         };
-        let left = left.map_or("time left not known yet".into(), |s| format!("{} left", minutes(s)));
+        let left = left.map_or("time left not known yet".into(), |s| format!("{} left", duration(s)));
         let message = format!("{finished} of {} finished, {} running, {left}", cells.len(), running.len());
         let steps: u64 = cells.iter().map(done).sum();
         if let Some((all, bar, lines)) = &mut self.bars {
@@ -659,16 +646,5 @@ mod tests {
         assert_eq!(speeds.of(&kind("a", "x")), Some(10.0));
         assert_eq!(speeds.of(&kind("c", "y")), Some(30.0), "another robot, the same method");
         assert_eq!(speeds.of(&kind("c", "z")), Some(20.0), "anything");
-    }
-
-    #[test]
-    fn the_last_whole_row_tells_the_steps() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("episodes.csv");
-        assert_eq!(steps_so_far(&path), 0);
-        for (text, steps) in [("episode,steps\n", 0), ("episode,steps\n1,20,20\n2,45,25\n3,9", 45)] {
-            fs::write(&path, text).unwrap();
-            assert_eq!(steps_so_far(&path), steps);
-        }
     }
 }

@@ -17,10 +17,10 @@ use sskp_methods::{Actor, Method, Setup};
 use sskp_robots::Options;
 
 use crate::config::{Config, RunConfig};
-use crate::files::write_whole;
 use crate::rollout::Recording;
 use crate::run_dir::RunDir;
 use crate::{data, find, run_dir};
+use sskp_blocks::files::write_whole;
 
 /// What `summary.json` holds.
 #[derive(Clone, Debug, Serialize)]

@@ -6,8 +6,9 @@ use sskp_blocks::record::{EpisodeRow, Metrics, Recorder};
 use sskp_blocks::run::{Clock, Run};
 use sskp_blocks::{Error, Result};
 
-use crate::rows::{Rows, line};
+use crate::episodes::line;
 use crate::run_dir::Display;
+use crate::run_rows::RunRows;
 use crate::train::{Prepared, Session, Stop, prepare};
 
 /// How the comparison came out.
@@ -59,7 +60,7 @@ impl Recorder for Witness<'_> {
 }
 
 /// Plays the first `episodes` of a run again, with its settings, from its demonstrations on.
-pub fn verify(rows: &Rows, episodes: u64, session: Session) -> Result<Verdict> {
+pub fn verify(rows: &RunRows, episodes: u64, session: Session) -> Result<Verdict> {
     let expected = &rows.episodes[..rows.episodes.len().min(episodes as usize)];
     let Some(last) = expected.last() else {
         return Err(Error::other(format!("{} has no episode to compare", rows.source.display())));

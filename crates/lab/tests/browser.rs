@@ -14,14 +14,14 @@ use sskp_blocks::record::Memory;
 use sskp_blocks::rng::Rng;
 use sskp_blocks::run::Run;
 use sskp_lab::chart::{Chart, Series};
-use sskp_lab::replay::{Replay, write_html};
+use sskp_lab::plan_study::PlanStudy;
+use sskp_lab::replay_page::{ReplayPage, write_html};
 use sskp_lab::report::Report;
 use sskp_lab::rollout::Stage;
-use sskp_lab::study::PlanStudy;
 use sskp_robots::ROBOTS;
 
 /// One episode of random actions, half a minute at most.
-fn play(robot: &sskp_robots::Entry) -> Replay {
+fn play(robot: &sskp_robots::Entry) -> ReplayPage {
     let env = (robot.make)(sskp_robots::Options::default()).unwrap();
     let (stage, tape) = Stage::new(env).recorded();
     let mut memory = Memory::default();
@@ -33,7 +33,7 @@ fn play(robot: &sskp_robots::Entry) -> Replay {
         rng.fill_action(&mut action);
         run.step(&action).unwrap();
     }
-    tape.take().remove(0).into_replay(robot.name, "random actions, seed 1")
+    tape.take().remove(0).into_page(robot.name, "random actions, seed 1")
 }
 
 fn browser() -> PathBuf {
@@ -53,7 +53,7 @@ struct Page {
 }
 
 impl Page {
-    fn new(replay: &Replay) -> Self {
+    fn new(replay: &ReplayPage) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("replay.html");
         write_html(replay, &file).unwrap();
@@ -178,16 +178,16 @@ fn every_robot_is_drawn_whole_and_can_be_played_and_scrubbed() {
         let dom = page.dom("#selftest", &[DESK]);
         dom.passes(robot.name);
         assert_eq!(dom.data("webgl"), Some("ok"));
-        assert_eq!(dom.data("frames"), Some(replay.frames.len().to_string().as_str()));
+        assert_eq!(dom.data("frames"), Some(replay.episode.frames.len().to_string().as_str()));
         let red: usize = dom.data("red-pixels").unwrap().parse().unwrap();
-        assert_eq!(red > 20, replay.end == Some(End::Violation), "{}: {red} red pixels", robot.name);
+        assert_eq!(red > 20, replay.episode.end == Some(End::Violation), "{}: {red} red pixels", robot.name);
         println!(
             "{}: robot {} of the picture, {} colours",
             robot.name,
             dom.data("share").unwrap(),
             dom.data("colours").unwrap()
         );
-        let frame = format!("#frame={}", replay.frames.len() / 2);
+        let frame = format!("#frame={}", replay.episode.frames.len() / 2);
         page.picture(robot.name, &frame, &[DESK]);
         page.picture(&format!("{}-dark", robot.name), &frame, &[DESK, DARK]);
         page.picture(&format!("{}-end", robot.name), "#frame=100000", &[DESK]);
@@ -233,9 +233,9 @@ fn a_phone_and_the_dark_theme_show_all_of_it() {
 fn a_predicted_risk_gets_a_line_of_its_own() {
     let mut replay = play(sskp_robots::find("toy").unwrap());
     assert_eq!(Page::new(&replay).dom("#selftest", &[DESK]).data("panels"), Some("reward return"));
-    let last = replay.frames.len() as f32;
+    let last = replay.episode.frames.len() as f32;
     // One prediction every ten steps, as a method that chooses skills makes them.
-    for (i, frame) in replay.frames.iter_mut().enumerate().step_by(10) {
+    for (i, frame) in replay.episode.frames.iter_mut().enumerate().step_by(10) {
         frame.risk = Some(i as f32 / last);
     }
     let page = Page::new(&replay);
@@ -310,8 +310,8 @@ fn a_title_full_of_markup_is_shown_as_it_is() {
 #[ignore = "needs Chromium"]
 fn a_replay_of_one_frame_is_a_still_picture() {
     let mut replay = play(sskp_robots::find("ant").unwrap());
-    replay.frames.truncate(1);
-    replay.end = None;
+    replay.episode.frames.truncate(1);
+    replay.episode.end = None;
     Page::new(&replay).dom("#selftest", &[DESK]).passes("one frame");
 }
 

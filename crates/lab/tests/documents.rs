@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use sskp_lab::report::Report;
-use sskp_lab::rows::{self, Rows};
+use sskp_lab::run_rows::{RunRows, find_runs};
 
 #[test]
 fn every_path_in_the_documents_exists() {
@@ -38,8 +38,8 @@ fn every_path_in_the_documents_exists() {
 fn report(folders: &[&str]) -> Report {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results");
     let folders: Vec<PathBuf> = folders.iter().map(|folder| root.join(folder)).collect();
-    let found = rows::find(&folders).unwrap();
-    let all: Vec<Rows> = found.iter().map(|path| Rows::read(path).unwrap()).collect();
+    let found = find_runs(&folders).unwrap();
+    let all: Vec<RunRows> = found.iter().map(|path| RunRows::read(path).unwrap()).collect();
     let report = Report::new(&all, None).unwrap();
     assert_eq!(report.warnings, [] as [&str; 0], "unfinished or unequal runs");
     report

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use sskp_blocks::rng::Rng;
-use sskp_lab::stats::{Together, improvement, improvement_interval};
+use sskp_lab::stats::{SeedStats, improvement, improvement_interval};
 
 #[test]
 #[ignore = "needs SSKP_RLIABLE_PYTHON"]
@@ -24,7 +24,7 @@ fn rliable_says_the_same() {
             (0..tasks).map(|_| (0..runs).map(|_| if whole { score().round() } else { score() }).collect()).collect()
         };
         let (x, y) = (scores(runs, 0.4), scores(others, 0.0));
-        let together = Together::of_tasks(&x).unwrap();
+        let together = SeedStats::of_tasks(&x).unwrap();
         cases.push(serde_json::json!({
             "x": x, "y": y, "iqm": together.iqm, "iqm_interval": together.interval,
             "improvement": improvement(&x, &y), "improvement_interval": improvement_interval(&x, &y),

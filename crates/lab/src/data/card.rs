@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use sskp_blocks::{Error, Result};
 
+use super::Set;
 use super::check::Report;
-use super::{Set, Spread};
-use crate::files::write_whole;
+use crate::stats::Spread;
 use crate::svg::escape;
+use sskp_blocks::files::write_whole;
 
 /// Writes the card to `out` and its picture beside it; gives the picture's path.
 pub fn write(set: &Set, report: &Report, out: &Path) -> Result<PathBuf> {

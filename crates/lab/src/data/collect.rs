@@ -24,8 +24,8 @@ use sskp_blocks::run::{Clock, Run};
 use sskp_blocks::{Error, Result};
 use sskp_robots::Options;
 
-use super::stats::Spread;
 use super::{About, Played, round_to_bits};
+use crate::stats::Spread;
 use crate::train::{Trained, evaluate};
 
 /// Resolution of actions when a set is to be compact: steps of 1/256 are far below any noise worth adding.

@@ -7,10 +7,10 @@ use std::path::Path;
 
 use serde_json::Value;
 use sskp_blocks::demos::{Demonstrations, Ending};
+use sskp_blocks::files::write_whole;
 use sskp_blocks::{Error, Result};
 
 use super::hdf5::{Array, Attr, Field, Node, Tree, serialise};
-use super::minari::write_durably;
 use super::{About, Episode, Format, Set};
 
 /// D4RL files without `timeouts` leave it to the reader to know that its robots stop after so many steps.
@@ -174,11 +174,5 @@ pub(super) fn write(file: &Path, demos: &Demonstrations, about: &About) -> Resul
     if let Some(parent) = file.parent().filter(|p| !p.as_os_str().is_empty()) {
         fs::create_dir_all(parent).map_err(|e| Error::io(parent, e))?;
     }
-    let partial = file.with_extension(format!("partial-{}", std::process::id()));
-    let result =
-        write_durably(&partial, &bytes).and_then(|()| fs::rename(&partial, file).map_err(|e| Error::io(file, e)));
-    if result.is_err() {
-        let _ = fs::remove_file(&partial);
-    }
-    result
+    write_whole(file, &bytes)
 }

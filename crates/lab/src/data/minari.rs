@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 use sskp_blocks::demos::{Demonstrations, Ending, Trajectory};
+use sskp_blocks::files::PendingFolder;
 use sskp_blocks::{Error, Result};
 
 use super::hdf5::{Attr, Field, Node, Reader, Tree, serialise};
@@ -203,18 +204,10 @@ pub(super) fn write(
     fs::create_dir_all(parent).map_err(|e| Error::io(parent, e))?;
     let name = folder.file_name().expect("an id has a last part").to_string_lossy();
     // Minari skips hidden folders, so nobody loads a set that is half there.
-    let partial = parent.join(format!(".{name}.partial-{}", std::process::id()));
-    let result = (|| {
-        let data = partial.join("data");
-        fs::create_dir_all(&data).map_err(|e| Error::io(&data, e))?;
-        write_durably(&data.join(DATA), &bytes)?;
-        write_durably(&data.join(METADATA), metadata.as_bytes())?;
-        fs::rename(&partial, &folder).map_err(|e| Error::io(&folder, e))
-    })();
-    if result.is_err() {
-        let _ = fs::remove_dir_all(&partial);
-    }
-    result?;
+    let pending = PendingFolder::create(&folder, &format!(".{name}.partial-{}", std::process::id()))?;
+    pending.write(Path::new("data").join(DATA), &bytes)?;
+    pending.write(Path::new("data").join(METADATA), metadata.as_bytes())?;
+    pending.commit()?;
     // Every folder of the namespace is one for Minari only with this file in it.
     let parts: Vec<&str> = id.split('/').collect();
     let mut namespace = root.to_path_buf();
@@ -226,14 +219,4 @@ pub(super) fn write(
         }
     }
     Ok(folder)
-}
-
-/// Writes a file and waits until it is on the disk, so that the rename after it never uncovers an empty one.
-pub(super) fn write_durably(path: &Path, bytes: &[u8]) -> Result<()> {
-    let write = || {
-        let mut file = fs::File::create(path)?;
-        std::io::Write::write_all(&mut file, bytes)?;
-        file.sync_all()
-    };
-    write().map_err(|e| Error::io(path, e))
 }

@@ -20,7 +20,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use sskp_blocks::demos::{Demonstrations, Ending, Trajectory};
 use sskp_blocks::{Error, Result};
-pub use stats::{Spread, Stats};
+pub use stats::Stats;
 
 /// How a set is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

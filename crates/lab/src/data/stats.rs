@@ -3,42 +3,8 @@
 use serde::Serialize;
 
 use super::Set;
-
-/// Least, greatest, mean and quartiles of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Spread {
-    /// Least.
-    pub min: f64,
-    /// A quarter lies below.
-    pub low: f64,
-    /// Half lies below.
-    pub median: f64,
-    /// Three quarters lie below.
-    pub high: f64,
-    /// Greatest.
-    pub max: f64,
-    /// Mean.
-    pub mean: f64,
-}
-
-impl Spread {
-    /// Of a list; zeros for an empty one. Quartiles are interpolated as numpy does.
-    pub fn of(values: &[f64]) -> Self {
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        if sorted.is_empty() {
-            sorted.push(0.0);
-        }
-        let at = |share: f64| {
-            let place = share * (sorted.len() - 1) as f64;
-            let (below, part) = (place.floor() as usize, place.fract());
-            let above = (below + 1).min(sorted.len() - 1);
-            sorted[below] + part * (sorted[above] - sorted[below])
-        };
-        let mean = sorted.iter().sum::<f64>() / sorted.len() as f64;
-        Self { min: at(0.0), low: at(0.25), median: at(0.5), high: at(0.75), max: at(1.0), mean }
-    }
-}
+use crate::stats::Spread;
+use crate::wording::plural;
 
 /// What a set holds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -130,7 +96,7 @@ impl Stats {
             )
         };
         let violations = match self.has_costs {
-            true => format!("{} of {} episodes", self.violations, self.episodes),
+            true => format!("{} of {}", self.violations, plural(self.episodes as u64, "episode")),
             false => "unknown: the file has no costs".into(),
         };
         let share = format!("{} ({:.3} %)", self.violating_steps, 100.0 * self.violating_share);
@@ -147,19 +113,5 @@ impl Stats {
             ("length", spread(&self.lengths, 0)),
         ];
         rows.map(|(name, value)| format!("{name:<16} {value}")).join("\n")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quartiles_by_hand() {
-        let spread = Spread::of(&[4.0, 1.0, 2.0, 3.0]);
-        // Places 0.75 and 2.25 between the sorted values.
-        assert_eq!((spread.low, spread.median, spread.high), (1.75, 2.5, 3.25));
-        assert_eq!((spread.min, spread.max, spread.mean), (1.0, 4.0, 2.5));
-        assert_eq!(Spread::of(&[]).max, 0.0);
     }
 }

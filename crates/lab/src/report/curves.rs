@@ -69,18 +69,7 @@ pub fn point(x: f64, values: &[f64]) -> [f64; 4] {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn rows(episodes: &[(u64, f64, bool)]) -> Vec<EpisodeRow> {
-        let (mut steps, mut cumulative_violations, mut episode) = (0, 0, 0);
-        let row = |(length, total_reward, violation): &(u64, f64, bool)| {
-            steps += length;
-            episode += 1;
-            cumulative_violations += u64::from(*violation);
-            let (length, total_reward, violation) = (*length, *total_reward, *violation);
-            EpisodeRow { episode, steps, length, total_reward, violation, cumulative_violations, anomaly: None }
-        };
-        episodes.iter().map(row).collect()
-    }
+    use crate::stats::tests::rows;
 
     #[test]
     fn returns_against_violations_by_hand() {

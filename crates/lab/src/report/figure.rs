@@ -230,7 +230,8 @@ impl Figure {
         for curve in curves.iter().rev() {
             let k = rank(&curve.method);
             let line = path(curve.points.iter().map(|p| (p[0], p[1])), x, y);
-            let name = escape(&format!("{}, {} runs", title(&curve.method), curve.runs));
+            let name =
+                escape(&format!("{}, {}", title(&curve.method), crate::wording::plural(curve.runs as u64, "run")));
             let _ = writeln!(out, "<path class=\"k{k}\" d=\"{line}\"><title>{name}</title></path>");
             if let Some(end) = curve.points.last() {
                 let _ =
@@ -294,7 +295,7 @@ impl Figure {
                 }
                 x += width;
             }
-            let time = crate::run_dir::minutes(bar.seconds);
+            let time = crate::wording::duration(bar.seconds);
             let _ = writeln!(
                 out,
                 "<text class=\"soft\" text-anchor=\"end\" x=\"{:.0}\" y=\"{:.0}\">{time}</text>",

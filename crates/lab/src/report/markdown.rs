@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use super::figure::title;
-use super::page::like;
-use super::{Group, Report, capital};
-use crate::stats::Together;
+use super::{Group, Report};
+use crate::stats::SeedStats;
+use crate::wording::{capital, measured, measured_like, plural};
 
 pub fn markdown(report: &Report) -> String {
     let most = report.groups.iter().map(|g| g.runs.len()).max().unwrap_or(0);
@@ -18,7 +18,7 @@ pub fn markdown(report: &Report) -> String {
     out.push('\n');
     table(&mut out, report, "PtR, #V → 1000 × ratio of the means", |method, robot| {
         let parts = |g: &Group| {
-            let ratio = g.ratio_of_means_x1000.map_or(String::new(), |ratio| format!(" → {}", like(ratio, ratio)));
+            let ratio = g.ratio_of_means_x1000.map_or(String::new(), |ratio| format!(" → {}", measured(ratio)));
             format!("{}, {}{ratio}", spread(&g.ptr), spread(&g.violations))
         };
         report.group(method, robot).map_or("–".into(), parts)
@@ -43,7 +43,7 @@ fn ratio(group: &Group, most: usize) -> String {
     let mut text = group.ptr_per_violation_x1000.as_ref().map_or("undefined".into(), spread);
     let runs = group.runs.len();
     if runs < most {
-        let _ = write!(text, ", {runs} {}", if runs == 1 { "run" } else { "runs" });
+        let _ = write!(text, ", {}", plural(runs as u64, "run"));
     }
     if group.without_violation > 0 {
         let _ = write!(text, ", {} without violation", group.without_violation);
@@ -52,8 +52,8 @@ fn ratio(group: &Group, most: usize) -> String {
 }
 
 /// Mean ± standard deviation; the number itself of a single run, whole where it counts something.
-fn spread(value: &Together) -> String {
-    let number = |x: f64| like(x, value.mean);
+fn spread(value: &SeedStats) -> String {
+    let number = |x: f64| measured_like(x, value.mean);
     match value.std {
         Some(std) => format!("{} ± {}", number(value.mean), number(std)),
         None if value.mean.fract() == 0.0 => format!("{}", value.mean),

@@ -15,10 +15,11 @@ use serde_json::Value;
 use sskp_blocks::record::EpisodeRow;
 use sskp_blocks::{Error, Result};
 
-use crate::files::write_whole;
-use crate::rows::Rows;
-use crate::stats::{RunStats, Together, improvement, improvement_interval, return_at};
+use crate::run_rows::RunRows;
+use crate::stats::{RunStats, SeedStats, improvement, improvement_interval, return_at};
+use crate::wording::{capital, grouped};
 use figure::{Axis, Bar, Curve, Figure, Shows};
+use sskp_blocks::files::write_whole;
 
 /// Table 1 of the paper: PtR/#V × 1000, means of three runs, without intervals.
 const PAPER: [(&str, [(&str, f64); 4]); 4] = [
@@ -67,11 +68,11 @@ pub struct Group {
     /// The method.
     pub method: String,
     /// Reward per step.
-    pub ptr: Together,
+    pub ptr: SeedStats,
     /// #V.
-    pub violations: Together,
+    pub violations: SeedStats,
     /// PtR/#V × 1000, of the runs that had a violation.
-    pub ptr_per_violation_x1000: Option<Together>,
+    pub ptr_per_violation_x1000: Option<SeedStats>,
     /// 1000 × mean PtR / mean #V. It is there also where a run without violations has no ratio, and one run with a single violation does not
     /// decide it.
     pub ratio_of_means_x1000: Option<f64>,
@@ -80,7 +81,7 @@ pub struct Group {
     /// The paper's number for it.
     pub paper: Option<f64>,
     /// Return in the last tenth of the steps.
-    pub final_return: Option<Together>,
+    pub final_return: Option<SeedStats>,
     /// Return at a number of violations that every run of the robot reached.
     pub return_at: Option<ReturnAt>,
     /// The runs.
@@ -93,7 +94,7 @@ pub struct ReturnAt {
     /// The number.
     pub violations: u64,
     /// Mean of the last 20 episodes there.
-    pub value: Together,
+    pub value: SeedStats,
 }
 
 /// One run, and where it comes from.
@@ -144,7 +145,7 @@ pub struct Relative {
     /// The robots.
     pub robots: Vec<String>,
     /// 1 is the paper's SSkP.
-    pub value: Together,
+    pub value: SeedStats,
 }
 
 /// Figures that belong together, one per robot.
@@ -162,7 +163,7 @@ pub struct Section {
 struct Cell<'a> {
     robot: &'a str,
     method: &'a str,
-    runs: Vec<&'a Rows>,
+    runs: Vec<&'a RunRows>,
 }
 
 impl Cell<'_> {
@@ -174,7 +175,7 @@ impl Cell<'_> {
 impl Report {
     /// Makes it out of rows. `violations` is where the return at a number of violations is read; without it, the largest number
     /// that all runs of a robot reached.
-    pub fn new(all: &[Rows], violations: Option<u64>) -> Result<Self> {
+    pub fn new(all: &[RunRows], violations: Option<u64>) -> Result<Self> {
         let mut warnings = Vec::new();
         let cells = cells(all, &mut warnings)?;
         let groups = cells.iter().map(|cell| group(cell, &cells, violations)).collect::<Result<Vec<Group>>>()?;
@@ -241,8 +242,8 @@ impl Report {
 }
 
 /// Runs by robot and method; the same run twice is an error, odd ones are warned of.
-fn cells<'a>(all: &'a [Rows], warnings: &mut Vec<String>) -> Result<Vec<Cell<'a>>> {
-    let mut map: BTreeMap<(&str, usize, &str), Vec<&Rows>> = BTreeMap::new();
+fn cells<'a>(all: &'a [RunRows], warnings: &mut Vec<String>) -> Result<Vec<Cell<'a>>> {
+    let mut map: BTreeMap<(&str, usize, &str), Vec<&RunRows>> = BTreeMap::new();
     for rows in all {
         let run = &rows.config.run;
         if rows.episodes.is_empty() {
@@ -305,12 +306,12 @@ fn group(cell: &Cell, cells: &[Cell], violations: Option<u64>) -> Result<Group> 
         .time_limit
         .map_or(u64::MAX, |limit| limit as u64);
     let stats: Vec<RunStats> = cell.runs.iter().map(|rows| RunStats::of(&rows.episodes, limit)).collect();
-    let reached = |rows: &&Rows| rows.episodes.last().map_or(0, |row| row.cumulative_violations);
+    let reached = |rows: &&RunRows| rows.episodes.last().map_or(0, |row| row.cumulative_violations);
     let common = cells.iter().filter(|c| c.robot == cell.robot).flat_map(|c| &c.runs).map(reached).min().unwrap_or(0);
     let count = violations.unwrap_or(common);
     let there: Vec<f64> = cell.runs.iter().filter_map(|rows| return_at(&rows.episodes, count)).collect();
     let numbers =
-        |of: &dyn Fn(&RunStats) -> Option<f64>| Together::of(&stats.iter().filter_map(of).collect::<Vec<f64>>());
+        |of: &dyn Fn(&RunStats) -> Option<f64>| SeedStats::of(&stats.iter().filter_map(of).collect::<Vec<f64>>());
     let ptr = numbers(&|s| Some(s.ptr)).expect("a run at least");
     let spent = numbers(&|s| Some(s.violations as f64)).expect("a run at least");
     Ok(Group {
@@ -323,12 +324,12 @@ fn group(cell: &Cell, cells: &[Cell], violations: Option<u64>) -> Result<Group> 
         without_violation: stats.iter().filter(|s| s.violations == 0).count(),
         paper: paper(cell.method, cell.robot).filter(|_| cell.runs.iter().all(as_long_as_the_paper)),
         final_return: numbers(&|s| s.final_return),
-        return_at: Together::of(&there).map(|value| ReturnAt { violations: count, value }),
+        return_at: SeedStats::of(&there).map(|value| ReturnAt { violations: count, value }),
         runs: cell.runs.iter().zip(&stats).map(|(rows, stats)| run(rows, stats)).collect(),
     })
 }
 
-fn as_long_as_the_paper(rows: &&Rows) -> bool {
+fn as_long_as_the_paper(rows: &&RunRows) -> bool {
     rows.config.run.total_steps == PAPER_STEPS
 }
 
@@ -337,7 +338,7 @@ fn budget(cells: &[Cell]) -> String {
     let mut steps: Vec<u64> = cells.iter().flat_map(|c| &c.runs).map(|rows| rows.config.run.total_steps).collect();
     steps.sort_unstable();
     steps.dedup();
-    let steps: Vec<String> = steps.into_iter().map(page::count).collect();
+    let steps: Vec<String> = steps.into_iter().map(grouped).collect();
     let mut updates: BTreeMap<(usize, &str), Vec<f64>> = BTreeMap::new();
     for cell in cells {
         let known = updates.entry((figure::rank(cell.method), cell.method)).or_default();
@@ -358,7 +359,7 @@ fn budget(cells: &[Cell]) -> String {
     format!("Budget: {} steps per run; updates of the policy per step: {}.", steps.join(" or "), updates.join(", "))
 }
 
-fn run(rows: &Rows, stats: &RunStats) -> Run {
+fn run(rows: &RunRows, stats: &RunStats) -> Run {
     Run {
         seed: rows.config.run.seed,
         stats: stats.clone(),
@@ -415,7 +416,7 @@ fn relative(groups: &[Group]) -> Vec<Relative> {
                 Some((g.robot.clone(), ratios(g)?.into_iter().map(|x| x / unit).collect()))
             })
             .unzip();
-        Some(Relative { method: method.into(), robots, value: Together::of_tasks(&tasks)? })
+        Some(Relative { method: method.into(), robots, value: SeedStats::of_tasks(&tasks)? })
     };
     methods.into_iter().filter_map(of).collect()
 }
@@ -543,10 +544,4 @@ fn time_split(cells: &[Cell], robot: &str) -> Option<Figure> {
         log: None,
         shows: Shows::Shares(bars),
     })
-}
-
-/// "Hopper".
-pub fn capital(name: &str) -> String {
-    let mut letters = name.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use super::figure::title;
-use super::{Group, Report, Run, capital};
-use crate::run_dir::minutes;
-use crate::stats::Together;
+use super::{Group, Report, Run};
+use crate::stats::SeedStats;
 use crate::svg::escape;
+use crate::wording::{capital, duration, grouped, measured, measured_like, noun, plural};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -21,10 +21,11 @@ pub fn html(report: &Report) -> String {
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\
          <title>Skill-based safe reinforcement learning: report</title>\n<style>{STYLE}</style></head><body>\n\
          <h1>Skill-based safe reinforcement learning with risk planning</h1>\n\
-         <p class=\"soft\">{runs} runs on {} robots, {} environment steps in all. {} Made by sskp {}; every number is in the JSON file beside \
+         <p class=\"soft\">{} on {}, {} environment steps in all. {} Made by sskp {}; every number is in the JSON file beside \
          this page, every figure also a file of its own.</p>\n",
-        report.robots().len(),
-        count(steps),
+        plural(runs as u64, "run"),
+        plural(report.robots().len() as u64, "robot"),
+        grouped(steps),
         escape(&report.budget),
         escape(&report.version)
     );
@@ -55,38 +56,9 @@ fn figures(out: &mut String, section: &super::Section) {
     out.push_str("</div></section>\n");
 }
 
-/// Whole numbers in groups of three.
-pub(super) fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push('\u{202f}');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// Three significant digits.
-fn number(x: f64) -> String {
-    like(x, x)
-}
-
-/// A number with the digits that another one needs.
-pub(super) fn like(x: f64, other: f64) -> String {
-    let digits = match other.abs() {
-        a if a >= 100.0 => 0,
-        a if a >= 10.0 => 1,
-        a if a >= 1.0 => 2,
-        _ => 3,
-    };
-    format!("{x:.digits$}").replace('-', "\u{2212}")
-}
-
 /// Mean ± standard deviation, and the interquartile mean with its interval below.
-fn cell(value: &Together) -> String {
-    let number = |x: f64| like(x, value.mean);
+fn cell(value: &SeedStats) -> String {
+    let number = |x: f64| measured_like(x, value.mean);
     let spread = value.std.map_or(String::new(), |std| format!(" ± {}", number(std)));
     let below = match value.interval {
         Some([low, high]) => format!("<small>IQM {} [{}, {}]</small>", number(value.iqm), number(low), number(high)),
@@ -157,12 +129,12 @@ fn numbers(out: &mut String, report: &Report) {
         let at = groups.iter().filter_map(|g| g.return_at.as_ref()).map(|r| r.violations).max();
         let heads = ["method", "PtR", "#V", "1000 × ratio of the means", "return at the end"];
         let mut head: Vec<String> = heads.map(String::from).to_vec();
-        head.extend(at.map(|n| format!("return at {n} violations")));
+        head.extend(at.map(|n| format!("return at {}", plural(n, "violation"))));
         let rows: Vec<(String, Vec<String>)> = groups
             .iter()
             .map(|g| {
-                let td = |value: Option<&Together>| format!("<td>{}</td>", value.map_or("none".into(), cell));
-                let ratio = g.ratio_of_means_x1000.map_or("undefined".into(), number);
+                let td = |value: Option<&SeedStats>| format!("<td>{}</td>", value.map_or("none".into(), cell));
+                let ratio = g.ratio_of_means_x1000.map_or("undefined".into(), measured);
                 let mut cells = vec![td(Some(&g.ptr)), td(Some(&g.violations)), format!("<td>{ratio}</td>")];
                 cells.push(td(g.final_return.as_ref()));
                 cells.extend(at.map(|_| td(g.return_at.as_ref().map(|r| &r.value))));
@@ -181,7 +153,7 @@ fn comparisons(out: &mut String, report: &Report) {
     }
     out.push_str("<section><h2>Over all robots</h2>\n");
     let names = |robots: &[String]| robots.iter().map(|r| capital(r)).collect::<Vec<_>>().join(", ");
-    let interval = |[low, high]: [f64; 2]| format!("[{}, {}]", number(low), number(high));
+    let interval = |[low, high]: [f64; 2]| format!("[{}, {}]", measured(low), measured(high));
     if !report.improvements.is_empty() {
         out.push_str(
             "<p class=\"soft\">How likely a run of SSkP has a higher PtR/#V than a run of another method, on a robot drawn at random; ½ \
@@ -192,7 +164,7 @@ fn comparisons(out: &mut String, report: &Report) {
             .improvements
             .iter()
             .map(|i| {
-                let cells = [number(i.probability), interval(i.interval), escape(&names(&i.robots))];
+                let cells = [measured(i.probability), interval(i.interval), escape(&names(&i.robots))];
                 (escape(title(&i.y)), cells.map(|c| format!("<td>{c}</td>")).to_vec())
             })
             .collect();
@@ -206,7 +178,7 @@ fn comparisons(out: &mut String, report: &Report) {
             .iter()
             .map(|r| {
                 let ends = r.value.interval.map_or("one run".into(), interval);
-                let cells = [number(r.value.iqm), ends, escape(&names(&r.robots))];
+                let cells = [measured(r.value.iqm), ends, escape(&names(&r.robots))];
                 (escape(title(&r.method)), cells.map(|c| format!("<td>{c}</td>")).to_vec())
             })
             .collect();
@@ -226,7 +198,7 @@ fn provenance(out: &mut String, report: &Report) {
             "<details><summary>{} on {}, {}</summary>",
             escape(title(&group.method)),
             escape(&capital(&group.robot)),
-            if group.runs.len() == 1 { "1 run".into() } else { format!("{} runs", group.runs.len()) }
+            plural(group.runs.len() as u64, "run")
         );
         group.runs.iter().for_each(|run| one_run(out, run));
         out.push_str("</details>\n");
@@ -236,16 +208,19 @@ fn provenance(out: &mut String, report: &Report) {
 
 fn one_run(out: &mut String, run: &Run) {
     let s = &run.stats;
-    let ratio = s.ptr_per_violation_x1000.map_or("undefined".into(), number);
+    let ratio = s.ptr_per_violation_x1000.map_or("undefined".into(), measured);
     let _ = write!(
         out,
-        "<details><summary>seed {}: {} steps{}, {} episodes, {} violations, PtR {}, PtR/#V × 1000 {ratio}</summary><dl>",
+        "<details><summary>seed {}: {} {}{}, {} {}, {} {}, PtR {}, PtR/#V × 1000 {ratio}</summary><dl>",
         run.seed,
-        count(s.steps),
-        if run.finished { String::new() } else { format!(" of {}", count(run.budget)) },
-        count(s.episodes),
-        count(s.violations),
-        number(s.ptr)
+        grouped(s.steps),
+        noun(s.steps, "step"),
+        if run.finished { String::new() } else { format!(" of {}", grouped(run.budget)) },
+        grouped(s.episodes),
+        noun(s.episodes, "episode"),
+        grouped(s.violations),
+        noun(s.violations, "violation"),
+        measured(s.ptr)
     );
     let mut fact = |name: &str, value: &str| {
         let _ = write!(out, "<dt>{name}</dt><dd>{}</dd>", escape(value));
@@ -254,7 +229,7 @@ fn one_run(out: &mut String, run: &Run) {
     fact("rows, SHA-256", &run.rows_sha256);
     fact("settings, SHA-256", &run.identity);
     if let Some(seconds) = run.summary.as_ref().and_then(|s| s["wall_seconds"].as_f64()) {
-        fact("time", &minutes(seconds));
+        fact("time", &duration(seconds));
     }
     let _ = writeln!(out, "</dl><pre>{}</pre>", escape(&run.config));
     if let Some(manifest) = &run.manifest {

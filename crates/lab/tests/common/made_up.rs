@@ -3,13 +3,13 @@
 use sskp_blocks::record::EpisodeRow;
 use sskp_blocks::rng::Rng;
 use sskp_lab::config::{Config, Overrides, RunConfig};
-use sskp_lab::rows::Rows;
+use sskp_lab::run_rows::RunRows;
 
 /// As long as the paper's.
 const STEPS: u64 = 1_000_000;
 
 /// A run.
-pub fn run(robot: &str, method: &str, seed: u64) -> Rows {
+pub fn run(robot: &str, method: &str, seed: u64) -> RunRows {
     let mut config = Config::resolve(RunConfig::new(method, robot, seed, STEPS), &Overrides::default()).unwrap();
     config.run.demos_sha256 = "00ff".repeat(16);
     let mut rng = Rng::stream(seed, &format!("{method} on {robot}"));
@@ -36,14 +36,14 @@ pub fn run(robot: &str, method: &str, seed: u64) -> Rows {
             anomaly: None,
         });
     }
-    let text = rows.iter().fold(format!("{}\n", sskp_lab::run_dir::EPISODE_COLUMNS), |text, row| {
-        text + &sskp_lab::rows::line(row) + "\n"
-    });
+    let text = rows
+        .iter()
+        .fold(format!("{}\n", sskp_lab::episodes::COLUMNS), |text, row| text + &sskp_lab::episodes::line(row) + "\n");
     let split = [("acting", 40.0), ("learning", 300.0), ("physics", 90.0), ("pretraining", 60.0)];
     let study = (0..7).fold("iteration,states,mean,change_mean\n".to_string(), |text, i| {
         text + &format!("{i},100,0,{}\n", 0.01 * seed as f64 - 0.05 * (1.0 - 0.6f64.powi(i)))
     });
-    Rows {
+    RunRows {
         source: format!("results/{robot}/{method}/seed-{seed}.csv.gz").into(),
         config,
         episodes: rows,
@@ -58,7 +58,7 @@ pub fn run(robot: &str, method: &str, seed: u64) -> Rows {
 }
 
 /// The paper's grid.
-pub fn grid() -> Vec<Rows> {
+pub fn grid() -> Vec<RunRows> {
     let mut all = Vec::new();
     for robot in ["ant", "cheetah", "hopper", "humanoid"] {
         for method in ["sskp", "recovery-rl", "cpq", "smbpo", "sskp-np", "sskp-wo-rp"] {

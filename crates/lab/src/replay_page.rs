@@ -1,54 +1,32 @@
 //! A replay page: one HTML file that shows a moving robot in any browser with WebGL2, from a disk, without a network.
 //!
-//! The page is `replay.html` beside this file with a JSON object put in its middle. Numbers that exist once per frame are
+//! The page is `replay_page.html` beside this file with a JSON object put in its middle. Numbers that exist once per frame are
 //! base64 of little-endian arrays; poses are 16-bit fixed point relative to the frame's origin (the torso), which is
 //! finer than a tenth of a millimetre on a robot and a third of the size of plain floats.
 
 use std::path::Path;
 
 use serde::Serialize;
-use sskp_blocks::env::{Anomaly, End, Geom, Pose, Shape};
+use sskp_blocks::env::{Anomaly, End, Pose, Shape};
 use sskp_blocks::{Error, Result};
 
-use crate::files::write_whole;
+use crate::rollout::{Frame, Recording};
 use crate::svg::escape;
+use sskp_blocks::files::write_whole;
 
 /// What a page shows: one episode, or the part of it that was played.
 #[derive(Clone, Debug)]
-pub struct Replay {
+pub struct ReplayPage {
     /// Heads the page.
     pub title: String,
     /// What was played: a policy, a file of actions, a seed.
     pub subtitle: String,
-    /// Registry name of the robot.
-    pub env: String,
-    /// Seconds of simulated time between frames.
-    pub dt: f64,
-    /// Shapes, in the order of each frame's poses.
-    pub geoms: Vec<Geom>,
-    /// The start state, then one frame per step.
-    pub frames: Vec<Frame>,
-    /// How the episode ended, if it did.
-    pub end: Option<End>,
-    /// Set when the simulation itself broke.
-    pub anomaly: Option<Anomaly>,
-}
-
-/// One moment of a replay.
-#[derive(Clone, Debug)]
-pub struct Frame {
-    /// Where the shapes are.
-    pub poses: Vec<Pose>,
-    /// Reward of the step that led here; 0 in the start state.
-    pub reward: f64,
-    /// Cost of the step that led here.
-    pub cost: f64,
-    /// Risk predicted here for the skill chosen here. Stays in force until the next frame that has one.
-    pub risk: Option<f32>,
+    /// The robot and its frames.
+    pub episode: Recording,
 }
 
 /// The page, cut where the title and the data go.
-const TEMPLATE: &str = include_str!("replay.html");
+const TEMPLATE: &str = include_str!("replay_page.html");
 const TITLE: &str = "{{title}}";
 const DATA: &str = "{{data}}";
 
@@ -58,7 +36,7 @@ const FARTHEST: f32 = 50.0;
 
 /// What the page's script reads. Its names are the script's names.
 #[derive(Serialize)]
-struct Page<'a> {
+struct PageData<'a> {
     title: &'a str,
     subtitle: &'a str,
     env: &'a str,
@@ -98,12 +76,12 @@ struct PageGeom<'a> {
 }
 
 /// Writes the page. It appears whole or not at all.
-pub fn write_html(replay: &Replay, path: &Path) -> Result<()> {
+pub fn write_html(replay: &ReplayPage, path: &Path) -> Result<()> {
     write_whole(path, html(replay)?.as_bytes())
 }
 
 /// The page as text.
-pub fn html(replay: &Replay) -> Result<String> {
+pub fn html(replay: &ReplayPage) -> Result<String> {
     let data = serde_json::to_string(&page(replay)?).map_err(|e| Error::other(format!("the replay page: {e}")))?;
     // Inside a script element only "<" could end it early, and in JSON "<" stands only in strings.
     let data = data.replace('<', "\\u003c");
@@ -113,8 +91,9 @@ pub fn html(replay: &Replay) -> Result<String> {
     Ok([head, &title, middle, &data, tail].concat())
 }
 
-fn page(replay: &Replay) -> Result<Page<'_>> {
-    let (frames, geoms) = (&replay.frames, &replay.geoms);
+fn page(replay: &ReplayPage) -> Result<PageData<'_>> {
+    let episode = &replay.episode;
+    let (frames, geoms) = (&episode.frames, &episode.geoms);
     let Some(first) = frames.first() else {
         return Err(Error::other("a replay needs at least one frame, and this one has none"));
     };
@@ -159,19 +138,19 @@ fn page(replay: &Replay) -> Result<Page<'_>> {
         |values: &mut dyn Iterator<Item = f32>| base64(&values.flat_map(f32::to_le_bytes).collect::<Vec<u8>>());
     let risks = frames.iter().any(|f| f.risk.is_some());
     // A robot that is not in the registry still has a page, only without the words of its contract.
-    let contract = sskp_robots::find(&replay.env).ok().map(|r| r.contract);
-    Ok(Page {
+    let contract = sskp_robots::find(&episode.env).ok().map(|r| r.contract);
+    Ok(PageData {
         title: &replay.title,
         subtitle: &replay.subtitle,
-        env: &replay.env,
+        env: &episode.env,
         about: contract.map_or("", |c| c.about),
         rule: contract.map_or("", |c| c.violation),
-        dt: replay.dt,
+        dt: episode.dt,
         frames: frames.len(),
-        steps: frames.len() - 1,
-        total: frames.iter().map(|f| f.reward).sum(),
-        end: replay.end.map(End::name),
-        anomaly: replay.anomaly.map(Anomaly::name),
+        steps: episode.steps(),
+        total: episode.total_reward(),
+        end: episode.end.map(End::name),
+        anomaly: episode.anomaly.map(Anomaly::name),
         geoms: geoms
             .iter()
             .enumerate()
@@ -223,7 +202,7 @@ mod tests {
     use sskp_blocks::env::Env;
     use sskp_blocks::rng::Rng;
 
-    fn play(robot: &sskp_robots::Entry, steps: usize) -> Replay {
+    fn play(robot: &sskp_robots::Entry, steps: usize) -> ReplayPage {
         let env = (robot.make)(sskp_robots::Options::default()).unwrap();
         let (mut stage, tape) = Stage::new(env).recorded();
         stage.reset(&mut Rng::stream(0, "env")).unwrap();
@@ -231,7 +210,7 @@ mod tests {
         for _ in 0..steps {
             stage.step(&action).unwrap();
         }
-        tape.take().remove(0).into_replay(robot.name, "no action")
+        tape.take().remove(0).into_page(robot.name, "no action")
     }
 
     fn data(page: &str) -> serde_json::Value {
@@ -270,7 +249,7 @@ mod tests {
         let nasty = "</script><script>alert(1)</script><!-- {{data}} \"&\u{2028}";
         replay.title = nasty.into();
         replay.subtitle = nasty.into();
-        replay.geoms[0].name = nasty.into();
+        replay.episode.geoms[0].name = nasty.into();
         let page = html(&replay).unwrap();
         let plain = html(&play(toy, 2)).unwrap();
         for mark in ["<script", "</script", "<!--"] {
@@ -293,9 +272,9 @@ mod tests {
     fn a_frame_that_is_not_finite_shows_the_one_before_it() {
         let mut replay = play(sskp_robots::find("hopper").unwrap(), 3);
         let as_played = data(&html(&replay).unwrap());
-        replay.frames.push(replay.frames[3].clone());
+        replay.episode.frames.push(replay.episode.frames[3].clone());
         let whole = data(&html(&replay).unwrap());
-        replay.frames[4].poses[1].pos[2] = f32::NAN;
+        replay.episode.frames[4].poses[1].pos[2] = f32::NAN;
         let broken = data(&html(&replay).unwrap());
         assert_eq!(broken["poses"], whole["poses"]);
         assert_ne!(broken["poses"], as_played["poses"]);
@@ -304,10 +283,10 @@ mod tests {
     #[test]
     fn a_replay_without_frames_or_with_too_few_poses_is_refused() {
         let mut replay = play(sskp_robots::find("toy").unwrap(), 2);
-        replay.frames[1].poses.pop();
+        replay.episode.frames[1].poses.pop();
         let error = html(&replay).unwrap_err().to_string();
         assert!(error.contains("frame 1") && error.contains("1 poses for 2"), "{error}");
-        replay.frames.clear();
+        replay.episode.frames.clear();
         assert!(html(&replay).is_err());
     }
 }

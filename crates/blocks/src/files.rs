@@ -1,11 +1,12 @@
-//! Files that appear whole or not at all.
+//! Files and folders that appear whole or not at all. Everything that is kept is written through here.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use sskp_blocks::{Error, Result};
+use crate::{Error, Result};
 
 /// A file that appears whole or not at all: written under a hidden name in its folder and renamed by
 /// [`PendingFile::commit`]. Dropped without that, it leaves nothing behind.
@@ -38,9 +39,11 @@ impl PendingFile {
         if !folder.is_dir() {
             return Err(fail(format!("there is no folder {}", folder.display())));
         }
+        // Two processes, or two threads of one, may write the same file at once.
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
         let mut hidden = OsString::from(".");
         hidden.push(name);
-        hidden.push(format!(".{}.partial", std::process::id()));
+        hidden.push(format!(".{}-{}.partial", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)));
         let partial = folder.join(hidden);
         let file = File::create(&partial)
             .map_err(|e| fail(format!("no file can be created in the folder {} ({e})", folder.display())))?;
@@ -52,6 +55,8 @@ impl PendingFile {
         let fail = |e| Error::io(&self.target, e);
         self.file.flush().map_err(fail)?;
         if let Some(partial) = &self.partial {
+            // Else a machine that loses its power may keep the name and not the bytes.
+            self.file.get_ref().sync_all().map_err(fail)?;
             fs::rename(partial, &self.target).map_err(fail)?;
         }
         self.partial = None;
@@ -83,9 +88,72 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     file.commit()
 }
 
+/// A folder that appears whole or not at all: filled under another name and renamed by [`PendingFolder::commit`]. Dropped
+/// without that, it leaves nothing behind.
+pub struct PendingFolder {
+    target: PathBuf,
+    partial: PathBuf,
+    done: bool,
+}
+
+impl PendingFolder {
+    /// Makes an empty folder called `partial` beside `target`. One that a killed process left there is emptied.
+    pub fn create(target: &Path, partial: &str) -> Result<Self> {
+        let partial = target.with_file_name(partial);
+        let _ = fs::remove_dir_all(&partial);
+        fs::create_dir_all(&partial).map_err(|e| Error::io(&partial, e))?;
+        Ok(Self { target: target.into(), partial, done: false })
+    }
+
+    /// Writes a file in it and waits until it is on the disk.
+    pub fn write(&self, name: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
+        let path = self.partial.join(name);
+        let write = || {
+            fs::create_dir_all(path.parent().unwrap_or(&self.partial))?;
+            let mut file = File::create(&path)?;
+            file.write_all(bytes)?;
+            file.sync_all()
+        };
+        write().map_err(|e| Error::io(&path, e))
+    }
+
+    /// Makes it appear under its name, where nothing may be.
+    pub fn commit(mut self) -> Result<()> {
+        fs::rename(&self.partial, &self.target).map_err(|e| Error::io(&self.target, e))?;
+        self.done = true;
+        Ok(())
+    }
+}
+
+impl Drop for PendingFolder {
+    fn drop(&mut self) {
+        if !self.done {
+            let _ = fs::remove_dir_all(&self.partial);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pending_folder_appears_on_commit_and_leaves_nothing_when_dropped() {
+        let root = tempfile::tempdir().unwrap();
+        let names = || fs::read_dir(root.path()).unwrap().map(|e| e.unwrap().file_name()).collect::<Vec<_>>();
+        let target = root.path().join("set");
+        let fill = || {
+            let folder = PendingFolder::create(&target, ".partial-set").unwrap();
+            folder.write("data/a.txt", b"a").unwrap();
+            folder
+        };
+        drop(fill());
+        assert!(names().is_empty());
+        fill().commit().unwrap();
+        assert_eq!(fs::read(target.join("data/a.txt")).unwrap(), b"a");
+        assert!(fill().commit().is_err(), "what is there is not replaced");
+        assert_eq!(names(), ["set"]);
+    }
 
     #[test]
     fn a_pending_file_appears_on_commit_and_leaves_nothing_when_dropped() {

@@ -10,8 +10,10 @@ use sskp_blocks::{Error, Result};
 use sskp_robots::Options;
 
 use crate::chart::{Chart, Mark, Series};
-use crate::files::write_whole;
+use crate::stats::Spread;
 use crate::train::Trained;
+use crate::wording::significant;
+use sskp_blocks::files::write_whole;
 
 /// Episodes that the states are drawn from, at least.
 const EPISODES: u64 = 10;
@@ -58,43 +60,15 @@ pub fn plan_study(trained: &mut Trained, states: usize, seed: u64) -> Result<Pla
     Ok(PlanStudy { risks, episodes: run.clock().episodes })
 }
 
-/// Numbers of some values.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
-    /// Their mean.
-    pub mean: f64,
-    /// Their standard deviation, of a sample (n − 1); 0 for one value.
-    pub std: f64,
-    /// The standard error of the mean.
-    pub standard_error: f64,
-    /// Lower quartile, median and upper quartile, between neighbours by straight lines.
-    pub quartiles: [f64; 3],
-}
-
-impl Spread {
-    /// Of at least one value.
-    pub fn of(mut values: Vec<f64>) -> Self {
-        values.sort_by(f64::total_cmp);
-        let n = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / n;
-        let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
-        let std = (squares / (n - 1.0).max(1.0)).sqrt();
-        let quantile = |share: f64| {
-            let at = share * (n - 1.0);
-            let (below, part) = (at.floor() as usize, at.fract());
-            values[below] + part * (values[(below + 1).min(values.len() - 1)] - values[below])
-        };
-        Self { mean, std, standard_error: std / n.sqrt(), quartiles: [0.25, 0.5, 0.75].map(quantile) }
-    }
-}
-
 impl PlanStudy {
     /// Of every iteration: the risk p̄_i over the states, and its change p̄_i − p̄_0 over the states, which is what the paper draws.
     pub fn by_iteration(&self) -> Vec<(Spread, Spread)> {
         let iterations = self.risks.first().map_or(0, Vec::len);
         let of = |i: usize| {
-            let risks = self.risks.iter().map(|r| r[i]).collect();
-            (Spread::of(risks), Spread::of(self.risks.iter().map(|r| r[i] - r[0]).collect()))
+            let over_states = |value: &dyn Fn(&[f64]) -> f64| {
+                Spread::of(&self.risks.iter().map(|risks| value(risks)).collect::<Vec<f64>>())
+            };
+            (over_states(&|risks| risks[i]), over_states(&|risks| risks[i] - risks[0]))
         };
         (0..iterations).map(of).collect()
     }
@@ -110,8 +84,8 @@ impl PlanStudy {
         for (i, (risk, change)) in self.by_iteration().into_iter().enumerate() {
             let _ = write!(text, "{i},{}", self.risks.len());
             for spread in [risk, change] {
-                let [low, middle, high] = spread.quartiles;
-                for value in [spread.mean, spread.std, spread.standard_error, low, middle, high] {
+                let Spread { mean, std, standard_error, low, median, high, .. } = spread;
+                for value in [mean, std, standard_error, low, median, high] {
                     let _ = write!(text, ",{value}");
                 }
             }
@@ -136,7 +110,7 @@ impl PlanStudy {
     pub fn chart(&self, title: impl Into<String>) -> Chart {
         let rows = self.by_iteration();
         let along = |value: fn(&Spread) -> f64| rows.iter().enumerate().map(move |(i, row)| (i as f64, value(&row.1)));
-        let half = along(|c| c.quartiles[0]).zip(along(|c| c.quartiles[2])).map(|((i, low), (_, high))| (i, low, high));
+        let half = along(|c| c.low).zip(along(|c| c.high)).map(|((i, low), (_, high))| (i, low, high));
         let error = along(|c| c.mean).zip(along(|c| 2.0 * c.standard_error)).map(|((i, m), (_, e))| (i, m - e, m + e));
         let first = rows.first().map_or(0.0, |row| row.0.mean);
         Chart {
@@ -144,7 +118,7 @@ impl PlanStudy {
             subtitle: format!(
                 "{} states; before planning the mean predicted risk is {}",
                 self.risks.len(),
-                short(first)
+                significant(first)
             ),
             x_label: "planning iteration".into(),
             y_label: "change of the predicted risk".into(),
@@ -152,7 +126,7 @@ impl PlanStudy {
             series: vec![
                 Series {
                     name: "median and middle half of the states".into(),
-                    points: along(|c| c.quartiles[1]).collect(),
+                    points: along(|c| c.median).collect(),
                     mark: Mark::Dashed,
                     band: half.collect(),
                     whiskers: false,
@@ -182,29 +156,9 @@ impl PlanStudy {
     }
 }
 
-/// Three significant digits, without an exponent where that is short.
-pub fn short(value: f64) -> String {
-    let size = value.abs();
-    match size {
-        0.0 => "0".into(),
-        s if s < 1e-4 => format!("{value:.2e}"),
-        s => format!("{value:.0$}", (2 - s.log10().floor() as i32).max(0) as usize),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn mean_spread_and_quartiles_by_hand() {
-        // 1, 2, 3, 6: mean 3, squares 4 + 1 + 0 + 9 = 14, over 3; quartiles at places 0.75, 1.5 and 2.25.
-        let s = Spread::of(vec![6.0, 1.0, 3.0, 2.0]);
-        assert_eq!((s.mean, s.std, s.quartiles), (3.0, (14.0f64 / 3.0).sqrt(), [1.75, 2.5, 3.75]));
-        assert_eq!(s.standard_error, s.std / 2.0);
-        let one = Spread::of(vec![0.5]);
-        assert_eq!((one.mean, one.std, one.quartiles), (0.5, 0.0, [0.5; 3]));
-    }
 
     #[test]
     fn changes_are_taken_state_by_state() {
@@ -223,11 +177,5 @@ mod tests {
         assert!(csv.lines().all(|l| l.split(',').count() == header.split(',').count()), "{csv}");
         assert_eq!(study.states_csv().lines().nth(2), Some("1,0.3,0.2,0"));
         assert!(study.chart("x").svg().contains("before planning the mean predicted risk is 0.600"));
-    }
-
-    #[test]
-    fn numbers_are_short() {
-        let texts = [0.0, 0.012_345, 0.6, 1.0, -0.25, 12.345, 1234.5, 0.000_012_34].map(short);
-        assert_eq!(texts, ["0", "0.0123", "0.600", "1.00", "-0.250", "12.3", "1234", "1.23e-5"]);
     }
 }

@@ -7,21 +7,13 @@ use std::path::Path;
 use sskp_blocks::{Error, Result};
 
 use crate::chart::{Chart, Mark, Series};
-use crate::files::write_whole;
-use crate::run_dir::EPISODE_COLUMNS;
+use crate::episodes;
+use crate::stats::{WINDOW, window_mean};
 use crate::svg::escape;
 use crate::train::{Summary, read_config};
-
-/// Episodes that the line through the returns averages over, as the progress display does.
-const RECENT: usize = 20;
-
-/// What the page needs of an episode: steps of the run at its end, its length, its return, and whether it ended in a violation.
-struct Episode {
-    steps: f64,
-    length: f64,
-    total_reward: f64,
-    violation: bool,
-}
+use crate::wording::duration;
+use sskp_blocks::files::write_whole;
+use sskp_blocks::record::EpisodeRow;
 
 /// Writes the page of the run in `run`.
 pub fn write_html(run: &Path, summary: &Summary, path: &Path) -> Result<()> {
@@ -31,8 +23,8 @@ pub fn write_html(run: &Path, summary: &Summary, path: &Path) -> Result<()> {
 /// The page as text.
 pub fn html(run: &Path, summary: &Summary) -> Result<String> {
     let config = read_config(run)?.run;
-    let episodes = episodes(&run.join("episodes.csv"))?;
-    let limit = sskp_robots::find(&config.env)?.contract.time_limit as f64;
+    let (_, episodes) = episodes::read(&run.join(episodes::FILE))?;
+    let limit = sskp_robots::find(&config.env)?.contract.time_limit as u64;
     let mut charts = vec![returns(&episodes, limit), violations(&episodes)];
     charts.extend(risks(&run.join("progress.csv"))?);
     let title = format!("{} on {}", config.algo, config.env);
@@ -43,7 +35,7 @@ pub fn html(run: &Path, summary: &Summary) -> Result<String> {
         ("PtR/#V × 1000", ratio),
         ("environment steps", summary.steps.to_string()),
         ("episodes", summary.episodes.to_string()),
-        ("time", crate::run_dir::minutes(summary.wall_seconds)),
+        ("time", duration(summary.wall_seconds)),
     ];
     let mut body = format!("<h1>{}</h1>\n<p class=\"soft\">seed {}", escape(&title), config.seed);
     if !config.demos.is_empty() {
@@ -60,15 +52,11 @@ pub fn html(run: &Path, summary: &Summary) -> Result<String> {
     Ok(format!("{HEAD}<title>{}</title>\n{STYLE}</head>\n<body>\n{body}</body>\n</html>\n", escape(&title)))
 }
 
-fn returns(episodes: &[Episode], limit: f64) -> Chart {
-    let of = |kind: fn(&Episode, f64) -> bool| -> Vec<(f64, f64)> {
-        episodes.iter().filter(|e| kind(e, limit)).map(|e| (e.steps, e.total_reward)).collect()
+fn returns(episodes: &[EpisodeRow], limit: u64) -> Chart {
+    let of = |kind: fn(&EpisodeRow, u64) -> bool| -> Vec<(f64, f64)> {
+        episodes.iter().filter(|e| kind(e, limit)).map(|e| (e.steps as f64, e.total_reward)).collect()
     };
-    let mean = |last: usize| {
-        let recent = &episodes[(last + 1).saturating_sub(RECENT)..=last];
-        recent.iter().map(|e| e.total_reward).sum::<f64>() / recent.len() as f64
-    };
-    let line = episodes.iter().enumerate().map(|(i, e)| (e.steps, mean(i)));
+    let line = episodes.iter().enumerate().map(|(i, e)| (e.steps as f64, window_mean(episodes, i)));
     let series =
         |name: &str, points, mark, colour| Series { name: name.into(), points, mark, colour, ..Series::default() };
     Chart {
@@ -79,18 +67,14 @@ fn returns(episodes: &[Episode], limit: f64) -> Chart {
         series: vec![
             series("whole episode", of(|e, limit| !e.violation && e.length >= limit), Mark::Dots, 2),
             series("ended in a violation", of(|e, _| e.violation), Mark::Crosses, 1),
-            series(&format!("mean of the last {RECENT}"), line.collect(), Mark::Line, 0),
+            series(&format!("mean of the last {WINDOW}"), line.collect(), Mark::Line, 0),
         ],
         ..Chart::default()
     }
 }
 
-fn violations(episodes: &[Episode]) -> Chart {
-    let mut count = 0.0;
-    let counted = episodes.iter().map(|e| {
-        count += f64::from(u8::from(e.violation));
-        (e.steps, count)
-    });
+fn violations(episodes: &[EpisodeRow]) -> Chart {
+    let counted = episodes.iter().map(|e| (e.steps as f64, e.cumulative_violations as f64));
     let points = std::iter::once((0.0, 0.0)).chain(counted).collect();
     Chart {
         title: "Violations since the beginning".into(),
@@ -124,16 +108,6 @@ fn risks(progress: &Path) -> Result<Option<Chart>> {
         ],
         ..Chart::default()
     }))
-}
-
-fn episodes(path: &Path) -> Result<Vec<Episode>> {
-    let columns: Vec<&str> = EPISODE_COLUMNS.split(',').collect();
-    let rows = numbers(path, &columns)?.ok_or_else(|| Error::other(format!("{} has other columns", path.display())))?;
-    let episode = |row: Vec<f64>| {
-        let [_, steps, length, total_reward, violation, _] = row[..] else { unreachable!("as many as asked for") };
-        Episode { steps, length, total_reward, violation: violation > 0.0 }
-    };
-    Ok(rows.into_iter().map(episode).collect())
 }
 
 /// Columns of a CSV file by name; none where the file or one of them is missing. A cell that is no number is NaN.
@@ -202,12 +176,10 @@ mod tests {
 
     #[test]
     fn violations_are_counted_and_kinds_of_episodes_kept_apart() {
-        let episode =
-            |steps: f64, total_reward: f64, violation: bool| Episode { steps, length: 10.0, total_reward, violation };
-        let all = [episode(10.0, 4.0, true), episode(20.0, 8.0, false), episode(30.0, 0.0, true)];
+        let all = crate::stats::tests::rows(&[(10, 4.0, true), (10, 8.0, false), (10, 0.0, true)]);
         let chart = violations(&all);
         assert_eq!(chart.series[0].points, [(0.0, 0.0), (10.0, 1.0), (20.0, 1.0), (30.0, 2.0)]);
-        let chart = returns(&all, 10.0);
+        let chart = returns(&all, 10);
         assert_eq!(chart.series[0].points, [(20.0, 8.0)]);
         assert_eq!(chart.series[1].points, [(10.0, 4.0), (30.0, 0.0)]);
         assert_eq!(chart.series[2].points, [(10.0, 4.0), (20.0, 6.0), (30.0, 4.0)]);

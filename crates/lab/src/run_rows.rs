@@ -1,8 +1,9 @@
 //! Rows of runs, as reports and checks read them: out of a run directory, or out of committed files, where
 //! `results/<env>/<algo>/seed-<n>.csv.gz` holds the rows of `episodes.csv` and `seed-<n>.toml` the resolved settings.
 
-use std::fs::{self, File};
-use std::io::{Read, Write as _};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -10,15 +11,15 @@ use sskp_blocks::record::EpisodeRow;
 use sskp_blocks::{Error, Result};
 
 use crate::config::Config;
-use crate::files::{PendingFile, write_whole};
-use crate::run_dir::EPISODE_COLUMNS;
+use crate::episodes;
+use sskp_blocks::files::{PendingFile, write_whole};
 
 /// What `sskp plan-study` leaves in a folder of its own in the run directory, and committed rows have beside them.
 const STUDY: &str = "plan-study.csv";
 
 /// A run's settings and episodes, and what else is known of it.
 #[derive(Clone, Debug)]
-pub struct Rows {
+pub struct RunRows {
     /// The run directory or the file.
     pub source: PathBuf,
     /// Its settings.
@@ -35,13 +36,13 @@ pub struct Rows {
     pub plan_study: Option<String>,
 }
 
-impl Rows {
+impl RunRows {
     /// Reads a run directory or a file of rows.
     pub fn read(path: &Path) -> Result<Self> {
         if path.is_dir() {
             let config = crate::train::read_config(path)?;
             let inside = |name: &str| if name == STUDY { path.join("plan-study").join(name) } else { path.join(name) };
-            return Self::new(path, config, read_text(&path.join("episodes.csv"))?, inside);
+            return Self::new(path, &path.join(episodes::FILE), config, inside);
         }
         let stem = stem(path).ok_or_else(|| {
             Error::other(format!(
@@ -54,13 +55,11 @@ impl Rows {
             return Err(Error::other(format!("{} has no settings beside it: {}", path.display(), settings.display())));
         }
         let config = Config::read(&settings)?;
-        Self::new(path, config, read_text(path)?, |name| stem.with_extension(name))
+        Self::new(path, path, config, |name| stem.with_extension(name))
     }
 
-    fn new(source: &Path, config: Config, mut text: String, beside: impl Fn(&str) -> PathBuf) -> Result<Self> {
-        // A run that is under way, or was killed, may have written a part of a row.
-        text.truncate(text.rfind('\n').map_or(0, |end| end + 1));
-        let episodes = parse(&text).map_err(|why| Error::other(format!("{}: {why}", source.display())))?;
+    fn new(source: &Path, file: &Path, config: Config, beside: impl Fn(&str) -> PathBuf) -> Result<Self> {
+        let (text, episodes) = episodes::read(file)?;
         let (summary, manifest) = (json(&beside("summary.json")), json(&beside("manifest.json")));
         let plan_study = fs::read_to_string(beside(STUDY)).ok();
         Ok(Self { source: source.into(), config, episodes, text, summary, manifest, plan_study })
@@ -120,99 +119,42 @@ fn json(path: &Path) -> Option<Value> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
-fn read_text(path: &Path) -> Result<String> {
-    let io = |e| Error::io(path, e);
-    let mut file = File::open(path).map_err(io)?;
-    let mut text = String::new();
-    if path.extension().is_some_and(|e| e == "gz") {
-        flate2::read::MultiGzDecoder::new(file).read_to_string(&mut text).map_err(io)?;
-    } else {
-        file.read_to_string(&mut text).map_err(io)?;
-    }
-    Ok(text)
-}
-
-/// The line of an episode in `episodes.csv`.
-pub fn line(row: &EpisodeRow) -> String {
-    let EpisodeRow { episode, steps, length, total_reward, violation, cumulative_violations, .. } = row;
-    format!("{episode},{steps},{length},{total_reward},{},{cumulative_violations}", u8::from(*violation))
-}
-
-/// Reads rows; they must follow from one another.
-fn parse(text: &str) -> std::result::Result<Vec<EpisodeRow>, String> {
-    let mut lines = text.lines();
-    match lines.next() {
-        Some(header) if header == EPISODE_COLUMNS => {}
-        other => return Err(format!("the columns must be {EPISODE_COLUMNS}, not {}", other.unwrap_or("nothing"))),
-    }
-    let mut rows: Vec<EpisodeRow> = Vec::new();
-    for (i, line) in lines.enumerate() {
-        let row = || -> Option<EpisodeRow> {
-            let cells: Vec<&str> = line.split(',').collect();
-            let [episode, steps, length, total_reward, violation, violations] = cells.as_slice() else { return None };
-            let violation = match *violation {
-                "0" => false,
-                "1" => true,
-                _ => return None,
-            };
-            let total_reward: f64 = total_reward.parse().ok().filter(|r: &f64| r.is_finite())?;
-            Some(EpisodeRow {
-                episode: episode.parse().ok()?,
-                steps: steps.parse().ok()?,
-                length: length.parse().ok()?,
-                total_reward,
-                violation,
-                cumulative_violations: violations.parse().ok()?,
-                anomaly: None,
-            })
-        };
-        let row = row().ok_or_else(|| format!("row {} is no episode: {line}", i + 1))?;
-        let before = rows.last().map_or((0, 0, 0), |r| (r.episode, r.steps, r.cumulative_violations));
-        let follows = (before.0 + 1, before.1 + row.length, before.2 + u64::from(row.violation));
-        if (row.episode, row.steps, row.cumulative_violations) != follows {
-            return Err(format!("row {} does not follow from the one before it: {line}", i + 1));
-        }
-        rows.push(row);
-    }
-    Ok(rows)
-}
-
-/// All runs and files of rows at or below these paths, in order of their names.
-pub fn find(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
+/// All runs and files of rows at or below these paths, in order of their names; runs that lie in the folder of another one
+/// among them. What several paths or links lead to is found once.
+pub fn find_runs(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
     for path in paths {
         let before = found.len();
-        fs::metadata(path).map_err(|e| Error::io(path, e))?;
-        collect(path, &mut found)?;
-        if found.len() == before {
+        collect(path, &mut seen, &mut found)?;
+        // A path that another one has led to already adds nothing, and is no mistake.
+        if found.len() == before && !found.iter().any(|run| inside(run, path)) {
             let text = "holds no run: neither a run directory nor files seed-N.csv.gz with settings beside them";
             return Err(Error::other(format!("{} {text}", path.display())));
         }
     }
     found.sort();
-    found.dedup();
     Ok(found)
 }
 
-fn collect(path: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
-    if path.is_file() {
+fn inside(run: &Path, folder: &Path) -> bool {
+    fs::canonicalize(run).ok().zip(fs::canonicalize(folder).ok()).is_some_and(|(run, folder)| run.starts_with(folder))
+}
+
+fn collect(path: &Path, seen: &mut BTreeSet<PathBuf>, found: &mut Vec<PathBuf>) -> Result<()> {
+    if !seen.insert(fs::canonicalize(path).map_err(|e| Error::io(path, e))?) {
+        return Ok(());
+    }
+    // A run that was stopped at once may have no rows.
+    if path.is_file() || (path.join("config.toml").exists() && path.join(episodes::FILE).exists()) {
         found.push(path.into());
+    }
+    if path.is_file() {
         return Ok(());
     }
-    if path.join("config.toml").exists() {
-        // A run that was stopped at once may have no rows.
-        if path.join("episodes.csv").exists() {
-            found.push(path.into());
-        }
-        return Ok(());
-    }
-    let entries = fs::read_dir(path).map_err(|e| Error::io(path, e))?;
-    for entry in entries {
+    for entry in fs::read_dir(path).map_err(|e| Error::io(path, e))? {
         let entry = entry.map_err(|e| Error::io(path, e))?.path();
-        if entry.is_dir() {
-            collect(&entry, found)?;
-        } else if stem(&entry).is_some_and(|s| s.with_extension("toml").exists()) {
-            found.push(entry);
+        if entry.is_dir() || stem(&entry).is_some_and(|s| s.with_extension("toml").exists()) {
+            collect(&entry, seen, found)?;
         }
     }
     Ok(())
@@ -239,47 +181,40 @@ mod tests {
     #[test]
     fn committed_rows_read_back_as_the_run_they_came_from() {
         let folder = tempfile::tempdir().unwrap();
-        let run = Rows::read(&run(folder.path())).unwrap();
+        let run = RunRows::read(&run(folder.path())).unwrap();
         assert_eq!((run.episodes.len(), run.steps(), run.finished()), (2, 50, true));
         let file = run.commit(&folder.path().join("results")).unwrap();
         assert!(file.ends_with("toy/sac/seed-7.csv.gz"));
-        let back = Rows::read(&file).unwrap();
+        let back = RunRows::read(&file).unwrap();
         assert_eq!((&back.config, &back.episodes, &back.summary), (&run.config, &run.episodes, &run.summary));
         assert_eq!(back.sha256(), run.sha256());
         let bytes = fs::read(&file).unwrap();
         run.commit(&folder.path().join("results")).unwrap();
         assert_eq!(fs::read(&file).unwrap(), bytes);
-        let found = find(&[folder.path().into()]).unwrap();
+        let found = find_runs(&[folder.path().into()]).unwrap();
         assert_eq!(found, [file, folder.path().join("run")]);
-        let lines: Vec<String> = back.episodes.iter().map(line).collect();
-        assert_eq!(lines, ["1,20,20,1.5,1,1", "2,50,30,-2,0,1"]);
     }
 
     #[test]
-    fn what_is_no_rows_is_refused() {
-        for (text, needed) in [
-            ("", "the columns must be"),
-            ("steps,return\n", "not steps,return"),
-            ("1,20,20,x,1,1\n", "row 1 is no episode"),
-            ("1,20,20,inf,1,1\n", "row 1 is no episode"),
-            ("1,20,20,1,1,1\n2,30,20,1,0,1\n", "row 2 does not follow"),
-            ("1,20,20,1,1,2\n", "row 1 does not follow"),
-            ("2,20,20,1,1,1\n", "row 1 does not follow"),
-        ] {
-            let text = if text.starts_with(|c: char| c.is_ascii_digit()) {
-                format!("{EPISODE_COLUMNS}\n{text}")
-            } else {
-                text.into()
-            };
-            let error = parse(&text).unwrap_err();
-            assert!(error.contains(needed), "{error}");
-        }
+    fn runs_inside_the_folder_of_a_run_and_behind_links_are_found_once() {
         let folder = tempfile::tempdir().unwrap();
-        let error = find(&[folder.path().into()]).unwrap_err().to_string();
+        let outer = run(folder.path());
+        let inner = run(&outer.join("variants/deeper"));
+        fs::create_dir_all(outer.join("checkpoints/step-000000000050")).unwrap();
+        std::os::unix::fs::symlink(&outer, outer.join("variants/back")).unwrap();
+        let expected = [outer.clone(), inner];
+        assert_eq!(find_runs(&[folder.path().into()]).unwrap(), expected);
+        assert_eq!(find_runs(&[outer.clone(), folder.path().into(), outer]).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_holds_no_run_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = find_runs(&[folder.path().into()]).unwrap_err().to_string();
         assert!(error.contains("holds no run"), "{error}");
-        assert!(find(&[folder.path().join("none")]).is_err());
+        assert!(find_runs(&[folder.path().join("none")]).is_err());
         fs::write(folder.path().join("a.csv"), TEXT).unwrap();
-        let error = Rows::read(&folder.path().join("a.csv")).unwrap_err().to_string();
+        let error = RunRows::read(&folder.path().join("a.csv")).unwrap_err().to_string();
         assert!(error.contains("no settings beside it"), "{error}");
     }
 }

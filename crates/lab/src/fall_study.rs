@@ -9,7 +9,9 @@ use sskp_methods::Actor;
 use sskp_robots::Options;
 
 use crate::rollout::snapshot;
+use crate::stats::Spread;
 use crate::train::Trained;
+use crate::wording::plural;
 
 /// Steps between the places a fall is rewound to: the length of the paper's skills. A policy that decides at every step is
 /// rewound to the same places.
@@ -17,7 +19,7 @@ pub const STRIDE: usize = 10;
 
 /// What to play.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct FallSearch {
     /// Falls to look at.
     pub falls: usize,
     /// Times that each is played again from each place.
@@ -77,13 +79,13 @@ pub struct Distance {
 
 /// Plays a policy as in training until it has fallen often enough; every fall is rewound to the beginnings of the last strides and
 /// played again with fresh random choices.
-pub fn fall_study(trained: &mut Trained, plan: Plan) -> Result<FallStudy> {
+pub fn fall_study(trained: &mut Trained, search: FallSearch) -> Result<FallStudy> {
     let mut env =
         sskp_robots::make(&trained.config.run.env, Options { contact_costs: trained.config.run.contact_costs })?;
-    let mut rng = Rng::stream(plan.seed, "starts");
+    let mut rng = Rng::stream(search.seed, "starts");
     let mut player = Player { actor: &mut *trained.actor, action: vec![0.0; env.spec().action_dim], state: Vec::new() };
     let mut study = FallStudy::default();
-    while study.falls < plan.falls && study.episodes < plan.episodes {
+    while study.falls < search.falls && study.episodes < search.episodes {
         env.reset(&mut rng)?;
         study.episodes += 1;
         player.actor.begin();
@@ -101,10 +103,10 @@ pub fn fall_study(trained: &mut Trained, plan: Plan) -> Result<FallStudy> {
             continue;
         }
         study.falls += 1;
-        for (back, place) in places.iter().rev().take(plan.back + 1).enumerate() {
+        for (back, place) in places.iter().rev().take(search.back + 1).enumerate() {
             let ahead = length - (places.len() - 1 - back) * STRIDE;
-            let mut row = Rewound { fall: study.falls, length, back, ahead, tries: plan.tries, ..Rewound::default() };
-            for _ in 0..plan.tries {
+            let mut row = Rewound { fall: study.falls, length, back, ahead, tries: search.tries, ..Rewound::default() };
+            for _ in 0..search.tries {
                 snapshot(&mut *env)?.restore(place)?;
                 player.again(&mut *env, ahead + STRIDE, &mut row)?;
             }
@@ -112,7 +114,7 @@ pub fn fall_study(trained: &mut Trained, plan: Plan) -> Result<FallStudy> {
         }
     }
     match study.falls {
-        0 => Err(Error::other(format!("no fall in {} episodes: there is nothing to study", study.episodes))),
+        0 => Err(Error::other(format!("no fall in {}: there is nothing to study", plural(study.episodes, "episode")))),
         _ => Ok(study),
     }
 }
@@ -156,22 +158,15 @@ impl FallStudy {
         let furthest = self.rows.iter().map(|r| r.back).max().unwrap_or(0);
         let distance = |back| {
             let rows: Vec<&Rewound> = self.rows.iter().filter(|r| r.back == back).collect();
-            let mut shares: Vec<f64> = rows.iter().map(|r| f64::from(r.fell) / f64::from(r.tries)).collect();
-            shares.sort_by(f64::total_cmp);
-            let n = shares.len();
+            let shares: Vec<f64> = rows.iter().map(|r| f64::from(r.fell) / f64::from(r.tries)).collect();
+            let Spread { mean, median, .. } = Spread::of(&shares);
             let risk = |stood: usize| {
                 let count = |r: &Rewound| if stood == 0 { r.fell } else { r.tries - r.fell };
                 let seen: u32 = rows.iter().filter(|r| r.risks.is_some()).map(|r| count(r)).sum();
                 let sum: f64 = rows.iter().filter_map(|r| r.risks).map(|risks| risks[stood]).sum();
                 (seen > 0).then(|| sum / f64::from(seen))
             };
-            Distance {
-                back,
-                falls: n,
-                mean: shares.iter().sum::<f64>() / n as f64,
-                median: (shares[(n - 1) / 2] + shares[n / 2]) / 2.0,
-                risks: [risk(0), risk(1)],
-            }
+            Distance { back, falls: shares.len(), mean, median, risks: [risk(0), risk(1)] }
         };
         (0..=furthest).map(distance).collect()
     }
