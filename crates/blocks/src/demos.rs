@@ -117,6 +117,21 @@ impl Trajectory {
     }
 }
 
+/// One recorded step, as a learner sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Transition<'a> {
+    /// s_t.
+    pub state: &'a [f32],
+    /// a_t.
+    pub action: &'a [f32],
+    /// r_t.
+    pub reward: f32,
+    /// What it ended ([`Trajectory::end_at`]).
+    pub end: Option<End>,
+    /// s_{t+1}.
+    pub next_state: &'a [f32],
+}
+
 /// Demonstrations of one robot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Demonstrations {
@@ -185,7 +200,7 @@ impl Demonstrations {
 
     /// Reward per step over the next `ahead` steps from step t of an episode. After a violation nothing is earned; where the
     /// time limit comes first, what is there is averaged.
-    pub fn outlook(&self, episode: usize, t: usize, ahead: usize) -> f64 {
+    pub fn reward_ahead(&self, episode: usize, t: usize, ahead: usize) -> f64 {
         let trajectory = &self.trajectories[episode];
         let rewards = &trajectory.rewards[t..];
         let seen = rewards.len().min(ahead);
@@ -193,17 +208,24 @@ impl Demonstrations {
         rewards[..seen].iter().map(|r| f64::from(*r)).sum::<f64>() / counted as f64
     }
 
-    /// Where `horizon` consecutive actions begin: (episode, t) with t + H ≤ T. For those who sample windows at random.
+    /// The steps of an episode.
+    pub fn transitions(&self, episode: usize) -> impl Iterator<Item = Transition<'_>> {
+        let trajectory = &self.trajectories[episode];
+        (0..trajectory.steps()).map(move |t| Transition {
+            state: self.state(episode, t),
+            action: self.actions(episode, t, 1),
+            reward: trajectory.rewards[t],
+            end: trajectory.end_at(t),
+            next_state: self.state(episode, t + 1),
+        })
+    }
+
+    /// Where the windows (s_t, a_t … a_{t+H−1}) of section 4.1 begin: (episode, t) with t + H ≤ T, each within one episode.
     pub fn window_starts(&self, horizon: usize) -> impl Iterator<Item = (usize, usize)> {
         assert!(horizon > 0, "a window has at least one action");
         let starts =
             move |(i, t): (usize, &Trajectory)| (0..(t.steps() + 1).saturating_sub(horizon)).map(move |s| (i, s));
         self.trajectories.iter().enumerate().flat_map(starts)
-    }
-
-    /// Every (s_t, a_t … a_{t+H−1}) of section 4.1, within one episode: what the skill model learns from.
-    pub fn windows(&self, horizon: usize) -> impl Iterator<Item = (&[f32], &[f32])> {
-        self.window_starts(horizon).map(move |(i, t)| (self.state(i, t), self.actions(i, t, horizon)))
     }
 
     /// Every s_t with a step after it, and whether a violation happens within steps t … t+H−1: the offline labels of
@@ -217,26 +239,6 @@ impl Demonstrations {
                 (self.state(i, t), ahead.iter().any(|c| *c > 0.0))
             })
         })
-    }
-
-    /// Mean and standard deviation (population) of every entry of an observation, over all states.
-    pub fn mean_std(&self) -> (Vec<f32>, Vec<f32>) {
-        let rows = || self.trajectories.iter().flat_map(|t| t.observations.chunks_exact(self.obs_dim));
-        let n = rows().count().max(1) as f64;
-        let mut mean = vec![0.0; self.obs_dim];
-        for row in rows() {
-            for (m, x) in mean.iter_mut().zip(row) {
-                *m += f64::from(*x) / n;
-            }
-        }
-        // Second pass over the differences: E[x²] − E[x]² would lose everything for an entry far from zero.
-        let mut variance = vec![0.0; self.obs_dim];
-        for row in rows() {
-            for ((v, x), m) in variance.iter_mut().zip(row).zip(&mean) {
-                *v += (f64::from(*x) - m).powi(2) / n;
-            }
-        }
-        (mean.iter().map(|m| *m as f32).collect(), variance.iter().map(|v| v.sqrt() as f32).collect())
     }
 }
 
@@ -268,14 +270,14 @@ mod tests {
     }
 
     #[test]
-    fn outlook_by_hand() {
+    fn the_reward_ahead_by_hand() {
         let demos = three();
         // A violation after four steps of 2: nothing is earned in the sixth and fifth.
-        assert_eq!(demos.outlook(0, 0, 3), 2.0);
-        assert_eq!(demos.outlook(0, 0, 6), 8.0 / 6.0);
-        assert_eq!(demos.outlook(0, 3, 4), 0.5);
+        assert_eq!(demos.reward_ahead(0, 0, 3), 2.0);
+        assert_eq!(demos.reward_ahead(0, 0, 6), 8.0 / 6.0);
+        assert_eq!(demos.reward_ahead(0, 3, 4), 0.5);
         // A time limit after three: what is there counts.
-        assert_eq!(demos.outlook(2, 1, 10), 2.0);
+        assert_eq!(demos.reward_ahead(2, 1, 10), 2.0);
     }
 
     #[test]
@@ -291,15 +293,8 @@ mod tests {
     fn windows_stay_inside_their_episode() {
         let demos = three();
         // H = 3: t = 0, 1 of the first episode (4 steps), none of the second (2), t = 0 of the third (3).
-        let windows: Vec<_> = demos.windows(3).collect();
-        assert_eq!(
-            windows,
-            [
-                (&[0.0, 0.0][..], &[0.0, 0.1, 0.2][..]),
-                (&[1.0, -1.0][..], &[0.1, 0.2, 0.3][..]),
-                (&[20.0, 0.0][..], &[0.0, 0.1, 0.2][..]),
-            ]
-        );
+        assert_eq!(demos.window_starts(3).collect::<Vec<_>>(), [(0, 0), (0, 1), (2, 0)]);
+        assert_eq!((demos.state(0, 1), demos.actions(0, 1, 3)), (&[1.0, -1.0][..], &[0.1, 0.2, 0.3][..]));
         assert_eq!(demos.window_starts(1).count(), 9);
         assert_eq!(demos.window_starts(5).count(), 0);
     }
@@ -339,13 +334,14 @@ mod tests {
     }
 
     #[test]
-    fn mean_and_deviation_by_hand() {
-        let mut demos = Demonstrations::new("toy", 2, 1);
-        // s = (0, 0), (1, −1), (2, −2): mean ±1, population variance 2/3.
-        demos.push(episode(0, 2, Ending::Truncated)).unwrap();
-        let (mean, std) = demos.mean_std();
-        assert_eq!(mean, [1.0, -1.0]);
-        assert!(std.iter().all(|s| (s - (2.0_f32 / 3.0).sqrt()).abs() < 1e-6), "{std:?}");
+    fn transitions_by_hand() {
+        let demos = three();
+        let steps: Vec<_> = demos.transitions(0).collect();
+        assert_eq!(steps.len(), 4);
+        let (state, next_state) = (&[2.0, -2.0][..], &[3.0, -3.0][..]);
+        assert_eq!(steps[2], Transition { state, action: &[0.2], reward: 2.0, end: None, next_state });
+        assert_eq!(steps[3].end, Some(End::Violation));
+        assert_eq!(demos.transitions(1).last().unwrap().end, Some(End::Truncated));
     }
 
     #[test]

@@ -156,10 +156,17 @@ fn a_kept_model_changes_no_byte_and_a_damaged_one_is_named_and_made_anew() {
     };
     let (first, said) = run("a");
     let lines: Vec<&str> = said.lines().collect();
-    let stages = ["skills 20/20", "risk 40/40", "calibration 20/20"];
-    assert_eq!(lines[..3], stages, "plain lines where there is no terminal");
-    let told = ["skills: held-out", "risk: class prior", "risk, held-out episodes: AUC", "predicted risk -> share"];
-    assert!(lines.len() == 7 && lines[3..].iter().zip(told).all(|(line, start)| line.starts_with(start)), "{said}");
+    let stages = ["skills 20/20", "class prior 20/20", "risk 20/20", "calibration 20/20"];
+    assert_eq!(lines[..4], stages, "plain lines where there is no terminal");
+    let told = [
+        "learnt from",
+        "risk: auc_as_fitted",
+        "skills: kl",
+        "held-out episodes: AUC",
+        "held-out episodes: Brier",
+        "predicted risk -> share",
+    ];
+    assert!(lines.len() == 10 && lines[4..].iter().zip(told).all(|(line, start)| line.starts_with(start)), "{said}");
     let kept: Vec<PathBuf> = fs::read_dir(place.path("cache/skills")).unwrap().map(|e| e.unwrap().path()).collect();
     assert_eq!(kept.len(), 1);
     assert!(first == run("b").0);

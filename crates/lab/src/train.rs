@@ -223,9 +223,10 @@ fn pretrain(method: &mut dyn Method, demos: &Demonstrations, dir: &mut RunDir, p
     if stopped {
         return Ok(false);
     }
-    let text = serde_json::to_string_pretty(&report?).expect("plain data") + "\n";
+    let report = report?;
+    let text = serde_json::to_string_pretty(&report).expect("plain data") + "\n";
     write_whole(&path.join("offline.json"), text.as_bytes())?;
-    dir.say(&method.offline_lines());
+    dir.say(&report.lines());
     Ok(true)
 }
 

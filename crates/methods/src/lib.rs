@@ -6,7 +6,6 @@ pub mod bench;
 pub mod cpq;
 #[cfg(test)]
 mod differences;
-mod held_out;
 pub mod recovery_rl;
 pub mod sac;
 pub mod smbpo;
@@ -18,6 +17,7 @@ use sskp::planner::Planning;
 use sskp_blocks::checkpoint::{Loader, Saver};
 use sskp_blocks::demos::Demonstrations;
 use sskp_blocks::env::{Env, Spec};
+use sskp_blocks::offline::{OfflineReport, StageSeen};
 use sskp_blocks::rng::Rng;
 use sskp_blocks::run::Run;
 use sskp_blocks::{Error, Result};
@@ -177,9 +177,6 @@ fn same_robot(demos: &Demonstrations, obs: usize, action: usize) -> Result<()> {
     )))
 }
 
-/// Hears how far a stage of pre-training has come: its name, steps done, steps in all. An error stops it.
-pub type Progress<'a> = dyn FnMut(&'static str, u64, u64) -> Result<()> + 'a;
-
 /// A learner. All its state is in itself, so that [`Method::train`] continues a restored run as if nothing had happened.
 pub trait Method {
     /// Says what an environment lacks that it cannot do without, before any work.
@@ -192,12 +189,8 @@ pub trait Method {
     }
     /// Learns from demonstrations before the first step; gives what `offline.json` reports of it. Methods without
     /// demonstrations are never asked.
-    fn pretrain(&mut self, _demos: &Demonstrations, _seen: &mut Progress) -> Result<serde_json::Value> {
-        Ok(serde_json::Value::Null)
-    }
-    /// What people should hear of that, in a few lines.
-    fn offline_lines(&self) -> Vec<String> {
-        Vec::new()
+    fn pretrain(&mut self, _demos: &Demonstrations, _seen: &mut StageSeen) -> Result<OfflineReport> {
+        Ok(OfflineReport::default())
     }
     /// Learns until the run is over.
     fn train(&mut self, run: &mut Run) -> Result<()>;

@@ -14,9 +14,11 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use sskp_blocks::checkpoint::{Loader, Saver};
-use sskp_blocks::demos::Demonstrations;
+use sskp_blocks::demos::{Demonstrations, Transition};
 use sskp_blocks::env::{End, Spec};
+use sskp_blocks::judge::{Judgement, held_out};
 use sskp_blocks::nets::{Adam, Mlp, Model, Tape, gaussian};
+use sskp_blocks::offline::{OfflineReport, StageSeen, updates};
 use sskp_blocks::record::Metrics;
 use sskp_blocks::replay::{Batch, Replay};
 use sskp_blocks::rng::{Rng, RngState};
@@ -25,9 +27,8 @@ use sskp_blocks::soft_actor_critic::{SoftActorCritic, SoftActorCriticConfig, Vio
 use sskp_blocks::twin::{Pick, Twin};
 use sskp_blocks::{Error, Result};
 
-use crate::held_out::{held_out, judge};
 use crate::sskp::risk::sigmoid;
-use crate::{Actor, Method, Progress, Setup, need};
+use crate::{Actor, Method, Setup, need};
 
 /// Settings. Where nothing else is said, a default is the authors' (github.com/abalakrishna123/recovery-rl).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -155,29 +156,6 @@ impl RecoveryRlConfig {
 /// The recovery policy's σ does not fall below this.
 const LEAST_STD: f64 = 1e-6;
 
-/// How the offline stage came out. The last three figures are of held-out episodes, one in ten of each kind.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct OfflineReport {
-    /// Updates done.
-    pub updates: u64,
-    /// Transitions learnt from.
-    pub transitions: usize,
-    /// Violating ones among them.
-    pub violations: usize,
-    /// Steps that the switch looks ahead, ln ε/ln γ.
-    pub look_ahead: f64,
-    /// Mean squared error of the risk critic, over the last tenth of the updates.
-    pub risk_loss: f64,
-    /// Mean risk of the recovery policy's actions, over the last tenth of the updates.
-    pub recovery_loss: f64,
-    /// AUC of Q_risk(s, a): a violation within ten steps against none. None where there is nothing of either kind.
-    pub auc: Option<f64>,
-    /// Share of violating steps above the threshold.
-    pub detected: Option<f64>,
-    /// Share of steps without a violation ahead above the threshold.
-    pub false_alarms: Option<f64>,
-}
-
 /// The learner.
 pub struct RecoveryRl {
     config: RecoveryRlConfig,
@@ -191,7 +169,6 @@ pub struct RecoveryRl {
     learn_rng: Rng,
     risk_rng: Rng,
     updates: u64,
-    offline: Option<OfflineReport>,
     /// Since the last row of metrics: steps, those in which the recovery policy acted, sum of Q_risk(s, a_task).
     seen: [f64; 3],
     // Scratch.
@@ -211,7 +188,6 @@ struct RecoveryRlState {
     learn_rng: RngState,
     risk_rng: RngState,
     updates: u64,
-    offline: Option<OfflineReport>,
     seen: [f64; 3],
 }
 
@@ -424,7 +400,6 @@ impl RecoveryRl {
             learn_rng: Rng::stream(setup.seed, "learner"),
             risk_rng: Rng::stream(setup.seed, "risk"),
             updates: 0,
-            offline: None,
             seen: [0.0; 3],
             metrics: Metrics::default(),
             state: vec![0.0; obs],
@@ -436,11 +411,6 @@ impl RecoveryRl {
             batch: Batch::default(),
             config,
         })
-    }
-
-    /// How the offline stage came out, if there was one.
-    pub fn offline(&self) -> Option<&OfflineReport> {
-        self.offline.as_ref()
     }
 
     /// a_task.
@@ -525,12 +495,9 @@ impl RecoveryRl {
 
     /// Adds the transitions of an episode to the memory.
     fn remember(&mut self, demos: &Demonstrations, episode: usize) {
-        let trajectory = &demos.trajectories()[episode];
-        for t in 0..trajectory.steps() {
-            let end = trajectory.end_at(t);
+        for Transition { state, action, reward, end, next_state } in demos.transitions(episode) {
             let ring = &mut self.memory[usize::from(end != Some(End::Violation))];
-            let (state, next) = (demos.state(episode, t), demos.state(episode, t + 1));
-            ring.push(state, demos.actions(episode, t, 1), trajectory.rewards[t], end, next);
+            ring.push(state, action, reward, end, next_state);
         }
     }
 }
@@ -544,9 +511,9 @@ impl Method for RecoveryRl {
         }
     }
 
-    fn pretrain(&mut self, demos: &Demonstrations, seen: &mut Progress) -> Result<serde_json::Value> {
+    fn pretrain(&mut self, demos: &Demonstrations, seen: &mut StageSeen) -> Result<OfflineReport> {
         self.accepts(demos)?;
-        let held = held_out(demos.trajectories());
+        let held = held_out(demos.trajectories(), 10);
         for episode in (0..demos.trajectories().len()).filter(|e| !held.contains(e)) {
             self.remember(demos, episode);
         }
@@ -555,32 +522,22 @@ impl Method for RecoveryRl {
             updates: total,
             transitions: self.memory[0].len() + self.memory[1].len(),
             violations: self.memory[0].len(),
-            look_ahead: self.config.risk.threshold.ln() / self.config.risk.gamma.ln(),
             ..OfflineReport::default()
         };
-        let last = total.div_ceil(10);
-        for update in 0..total {
-            if update.is_multiple_of(100) {
-                seen("risk critic and recovery policy", update, total)?;
-            }
-            let losses = self.update_guard()?;
-            if update >= total - last {
-                report.risk_loss += losses.risk / last as f64;
-                report.recovery_loss += losses.recovery / last as f64;
-            }
-        }
-        seen("risk critic and recovery policy", total, total)?;
-        let judged = judge(demos, &held, self.config.risk.threshold, |state, action| {
+        let [risk, recovery] = updates("risk critic and recovery policy", total, seen, || {
+            self.update_guard().map(|losses| [losses.risk, losses.recovery])
+        })?;
+        report.note("risk critic", "loss", risk);
+        report.note("risk critic", "look_ahead", self.config.risk.threshold.ln() / self.config.risk.gamma.ln());
+        report.note("recovery policy", "risk", recovery);
+        report.held_out = Judgement::of(demos, &held, self.config.risk.threshold, |state, action| {
             self.switch.decide(&self.guard, state, action, None, &mut self.played).0
         });
-        (report.auc, report.detected, report.false_alarms) = (judged.auc, judged.detected, judged.false_alarms);
         // They have done their duty: online the critic learns from all there is.
         for episode in held {
             self.remember(demos, episode);
         }
-        let json = serde_json::to_value(&report).expect("plain data");
-        self.offline = Some(report);
-        Ok(json)
+        Ok(report)
     }
 
     fn train(&mut self, run: &mut Run) -> Result<()> {
@@ -642,7 +599,6 @@ impl Method for RecoveryRl {
             learn_rng: self.learn_rng.save(),
             risk_rng: self.risk_rng.save(),
             updates: self.updates,
-            offline: self.offline.clone(),
             seen: self.seen,
         };
         to.json("recovery-rl", &state);
@@ -661,7 +617,7 @@ impl Method for RecoveryRl {
         self.act_rng = Rng::load(&state.act_rng)?;
         self.learn_rng = Rng::load(&state.learn_rng)?;
         self.risk_rng = Rng::load(&state.risk_rng)?;
-        (self.updates, self.offline, self.seen) = (state.updates, state.offline, state.seen);
+        (self.updates, self.seen) = (state.updates, state.seen);
         Ok(())
     }
 

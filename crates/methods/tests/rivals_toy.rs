@@ -3,6 +3,7 @@
 use sskp_blocks::checkpoint::{self, Loader, Saver};
 use sskp_blocks::demos::Demonstrations;
 use sskp_blocks::env::{End, Env};
+use sskp_blocks::offline::OfflineReport;
 use sskp_blocks::record::{EpisodeRow, Memory, Metrics, Recorder};
 use sskp_blocks::rng::Rng;
 use sskp_blocks::run::{Clock, Run};
@@ -47,7 +48,7 @@ fn evaluate(method: &dyn Method, episodes: usize) -> (f64, usize) {
 }
 
 struct Outcome {
-    report: serde_json::Value,
+    report: OfflineReport,
     clock: Clock,
     last: f64,
     metrics: Vec<(Clock, Metrics)>,
@@ -58,7 +59,7 @@ struct Outcome {
 fn whole_run(method: &mut dyn Method, seed: u64, steps: u64, demos: Option<&Demonstrations>) -> Outcome {
     let report = match demos {
         Some(demos) => method.pretrain(demos, &mut quiet).unwrap(),
-        None => serde_json::Value::Null,
+        None => OfflineReport::default(),
     };
     let mut memory = Memory::default();
     let mut run = Run::new(Box::<Toy>::default(), seed, steps, &mut memory);
@@ -225,12 +226,12 @@ fn recovery_rl_walks_the_bridge_with_far_fewer_falls_than_without_its_switch() {
     };
     let guarded = run(tuned.risk.threshold, 1);
     let (mean, falls) = guarded.evaluation;
-    let risk_auc = guarded.report["auc"].as_f64().unwrap();
+    let risk_auc = guarded.report.held_out.auc.unwrap();
     println!(
         "violations {} last {:.1} evaluated {mean:.1} {falls} auc {risk_auc:.3}",
         guarded.clock.violations, guarded.last
     );
-    assert!(risk_auc > 0.9, "{}", guarded.report);
+    assert!(risk_auc > 0.9, "{:?}", guarded.report);
     assert!(guarded.clock.violations <= 8, "{} violations", guarded.clock.violations);
     assert!(guarded.last > 30.0, "the last 20 episodes earn {}", guarded.last);
     assert!(mean > 36.0 && falls <= 1, "evaluated: {mean}, {falls} of 20 fall");
@@ -306,14 +307,14 @@ fn cpq_run(config: CpqConfig, seed: u64) -> ((f64, usize), Outcome) {
     let mut outcome = whole_run(&mut method, seed, 8000, None);
     outcome.report = report;
     let (mean, falls) = outcome.evaluation;
-    let (violations, last, auc) = (outcome.clock.violations, outcome.last, &outcome.report["auc"]);
+    let (violations, last, auc) = (outcome.clock.violations, outcome.last, outcome.report.held_out.auc);
     println!(
-        "seed {seed}: offline {offline:?} violations {violations} last {last:.1} eval {mean:.1} {falls} auc {auc}"
+        "seed {seed}: offline {offline:?} violations {violations} last {last:.1} eval {mean:.1} {falls} auc {auc:?}"
     );
     (offline, outcome)
 }
 
-/// `SEEDS=4 cargo test --release -p methods --test rivals_toy seeds -- --ignored --nocapture`: what the thresholds below rest on.
+/// `SEEDS=4 cargo test --release -p sskp-methods --test rivals_toy seeds -- --ignored --nocapture`: what the thresholds below rest on.
 #[test]
 #[ignore = "prints; minutes"]
 fn seeds() {
@@ -322,8 +323,8 @@ fn seeds() {
         let mut method = RecoveryRl::new(&spec(), recovery_tuned(), setup("recovery-rl", seed)).unwrap();
         let o = whole_run(&mut method, seed, 8000, Some(&demos));
         println!(
-            "recovery-rl, tuned, seed {seed}: violations {} last {:.1} eval {:?} auc {}",
-            o.clock.violations, o.last, o.evaluation, o.report["auc"]
+            "recovery-rl, tuned, seed {seed}: violations {} last {:.1} eval {:?} auc {:?}",
+            o.clock.violations, o.last, o.evaluation, o.report.held_out.auc
         );
         cpq_run(cpq_tuned(), seed);
         print!("as OSRL, ");
@@ -351,11 +352,11 @@ fn cpq_stays_on_the_bridge_and_moves() {
     assert!(outcome.clock.violations <= 20, "{} violations", outcome.clock.violations);
     assert!(mean > 18.0 && falls <= 1, "evaluated: {mean}, {falls} of 20 fall");
     let report = &outcome.report;
-    let number = |value: &serde_json::Value| value.as_f64().unwrap();
-    assert!(number(&report["auc"]) > 0.75 && number(&report["ood_auc"]) > 0.8, "{report}");
-    let losses = &report["losses"];
-    assert!((0.05..0.95).contains(&number(&losses["gate_open"])), "a gate now open and now shut: {report}");
-    assert!((0.001..0.1).contains(&number(&losses["ood_share"])) && number(&losses["alpha"]) > 0.0, "{report}");
+    let ood_auc = report.figure("autoencoder", "auc").unwrap();
+    assert!(report.held_out.auc.unwrap() > 0.75 && ood_auc > 0.8, "{report:?}");
+    let value = |name: &str| report.figure("updates", name).unwrap();
+    assert!((0.05..0.95).contains(&value("Value/gate_open")), "a gate now open and now shut: {report:?}");
+    assert!((0.001..0.1).contains(&value("Value/ood_share")) && value("Value/alpha") > 0.0, "{report:?}");
     // Online there is no push.
     assert_eq!(outcome.metrics.last().unwrap().1.get("Value/ood_share"), Some(0.0));
 }

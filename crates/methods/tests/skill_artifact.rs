@@ -80,7 +80,7 @@ fn a_learner_of_any_seed_has_the_same_skills_and_the_same_bytes_with_and_without
         let mut to = Saver::default();
         method.save(&mut to);
         write_single(&path, &to).unwrap();
-        (report["reconstruction"].as_f64().unwrap(), fs::read(path).unwrap())
+        (report.figure("skills", "reconstruction").unwrap(), fs::read(path).unwrap())
     };
     let without = learn(1, None);
     assert!(without == learn(1, Some(dir.path())), "fitted and kept");

@@ -2,13 +2,19 @@
 
 use sskp_blocks::demos::Demonstrations;
 use sskp_blocks::env::Env;
+use sskp_blocks::judge::Judgement;
+use sskp_blocks::offline::OfflineReport;
 use sskp_blocks::record::Memory;
 use sskp_blocks::run::Run;
 use sskp_blocks::toy::{Toy, demonstrations};
 use sskp_methods::sskp::decoder::DecoderKind;
 use sskp_methods::sskp::planner::Planning;
-use sskp_methods::sskp::{OfflineReport, Sskp, SskpConfig};
+use sskp_methods::sskp::{Sskp, SskpConfig};
 use sskp_methods::{Method, Setup};
+
+fn quiet(_: &'static str, _: u64, _: u64) -> sskp_blocks::Result<()> {
+    Ok(())
+}
 
 fn config(planning: Planning) -> SskpConfig {
     let mut config = SskpConfig::with_planning(planning);
@@ -39,14 +45,15 @@ fn the_offline_stage_learns_skills_and_risk_and_the_policy_walks_the_bridge() {
     for planning in [Planning::Risk, Planning::Naive, Planning::Off] {
         let setup = Setup::new("sskp", 1, 1);
         let mut method = Sskp::new(Toy::default().spec(), config(planning), setup).unwrap();
-        let report = method.offline(&demos).unwrap();
+        let report = method.pretrain(&demos, &mut quiet).unwrap();
         // The demonstrator's actions vary by about 0.35 around their mean.
-        assert!(report.reconstruction < 0.1, "{planning:?}: {report:?}");
+        assert!(report.figure("skills", "reconstruction").unwrap() < 0.1, "{planning:?}: {report:?}");
         if planning != Planning::Off {
-            assert!(report.auc > 0.9, "{planning:?}: {report:?}");
-            assert!((0.02..=0.3).contains(&report.class_prior), "{planning:?}: {report:?}");
-            let judged = report.calibration.expect("sixty episodes are enough to hold some out");
-            assert!(judged.auc.unwrap() > 0.85 && judged.brier < 0.1, "{planning:?}: {judged:?}");
+            assert!(report.figure("risk", "auc_as_fitted").unwrap() > 0.9, "{planning:?}: {report:?}");
+            let class_prior = report.figure("risk", "class_prior").unwrap();
+            assert!((0.02..=0.3).contains(&class_prior), "{planning:?}: {report:?}");
+            let calibration = report.held_out.calibration.expect("sixty episodes are enough to hold some out");
+            assert!(report.held_out.auc.unwrap() > 0.85 && calibration.brier < 0.1, "{planning:?}: {report:?}");
         }
         let mut memory = Memory::default();
         let mut run = Run::new(Box::<Toy>::default(), 1, 12_000, &mut memory);
@@ -70,7 +77,7 @@ fn with_a_closed_loop_decoder_every_planning_walks_the_bridge_safely() {
         let mut config = config(planning);
         config.skill.decoder = DecoderKind::ClosedLoop;
         let mut method = Sskp::new(Toy::default().spec(), config, Setup::new("sskp", 0, 1)).unwrap();
-        method.offline(&demonstrations(60)).unwrap();
+        method.pretrain(&demonstrations(60), &mut quiet).unwrap();
         let mut memory = Memory::default();
         let mut run = Run::new(Box::<Toy>::default(), 0, 12_000, &mut memory);
         method.train(&mut run).unwrap();
@@ -87,15 +94,15 @@ fn the_calibration_is_a_report_and_changes_nothing_else() {
         let mut config = config(Planning::Risk);
         (config.skill.steps, config.risk.steps, config.risk.calibrate) = (20, 20, calibrate);
         let mut method = Sskp::new(Toy::default().spec(), config, Setup::new("sskp", 1, 1)).unwrap();
-        let report = method.offline(&demonstrations(30)).unwrap();
+        let report = method.pretrain(&demonstrations(30), &mut quiet).unwrap();
         let mut memory = Memory::default();
         let mut run = Run::new(Box::<Toy>::default(), 1, 300, &mut memory);
         method.train(&mut run).unwrap();
         (report, run.clock())
     };
     let (with, without) = (offline(true), offline(false));
-    assert!(with.0.calibration.is_some() && without.0.calibration.is_none());
-    assert_eq!(OfflineReport { calibration: None, ..with.0 }, without.0);
+    assert!(with.0.held_out.calibration.is_some() && without.0.held_out == Judgement::default());
+    assert_eq!(OfflineReport { held_out: Judgement::default(), ..with.0 }, without.0);
     assert_eq!(with.1, without.1, "the run is the same");
 }
 
@@ -104,10 +111,10 @@ fn demonstrations_that_cannot_be_learnt_from_are_refused_before_any_work() {
     let setup = Setup::new("sskp", 1, 1);
     let mut method = Sskp::new(Toy::default().spec(), config(Planning::Risk), setup).unwrap();
     let other = Demonstrations::new("hopper", 11, 3);
-    assert!(method.offline(&other).unwrap_err().to_string().contains("hopper"));
+    assert!(method.pretrain(&other, &mut quiet).unwrap_err().to_string().contains("hopper"));
     let mut safe = Demonstrations::new("toy", 5, 2);
     for trajectory in demonstrations(6).trajectories().iter().filter(|t| !t.violates()) {
         safe.push(trajectory.clone()).unwrap();
     }
-    assert!(method.offline(&safe).unwrap_err().to_string().contains("no violation"));
+    assert!(method.pretrain(&safe, &mut quiet).unwrap_err().to_string().contains("no violation"));
 }

@@ -18,9 +18,11 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use sskp_blocks::checkpoint::{Loader, Saver};
-use sskp_blocks::demos::Demonstrations;
+use sskp_blocks::demos::{Demonstrations, Transition};
 use sskp_blocks::env::Spec;
+use sskp_blocks::judge::{Judgement, auc, held_out};
 use sskp_blocks::nets::{Model, Tape, gaussian};
+use sskp_blocks::offline::{OfflineReport, StageSeen, updates};
 use sskp_blocks::record::Metrics;
 use sskp_blocks::replay::{Batch, Replay};
 use sskp_blocks::rng::{Rng, RngState};
@@ -29,10 +31,8 @@ use sskp_blocks::soft_actor_critic::join;
 use sskp_blocks::twin::{Pick, Twin};
 use sskp_blocks::{Error, Result};
 
-use crate::held_out::{held_out, judge};
 use crate::sac::SacActor;
-use crate::sskp::class_prior::auc;
-use crate::{Actor, Method, Progress, Setup, need};
+use crate::{Actor, Method, Setup, need};
 use vae::{Vae, VaeConfig, VaeLoss};
 
 /// Settings. Where nothing else is said, a default is OSRL's (github.com/liuzuxin/OSRL).
@@ -184,32 +184,8 @@ fn quantile(values: &mut [f32], quantile: f64) -> f32 {
     *values.select_nth_unstable_by(at, f32::total_cmp).1
 }
 
-/// How the offline stage came out. Losses are means over the last tenth of the updates, the last four figures of held-out
-/// episodes, one in ten of each kind.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct OfflineReport {
-    /// Updates done.
-    pub updates: u64,
-    /// Transitions learnt from.
-    pub transitions: usize,
-    /// Violating ones among them.
-    pub violations: usize,
-    /// l.
-    pub cost_threshold: f64,
-    /// What the updates gave.
-    pub losses: Losses,
-    /// AUC of Q_c(s, a): a violation within ten steps against none. None where there is nothing of either kind.
-    pub auc: Option<f64>,
-    /// Share of violating steps with Q_c above l.
-    pub detected: Option<f64>,
-    /// Share of steps without a violation ahead with Q_c above l.
-    pub false_alarms: Option<f64>,
-    /// AUC of the latent divergence: uniform random actions against the demonstrated ones.
-    pub ood_auc: Option<f64>,
-}
-
 /// What one update gave; means over the minibatch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Losses {
     /// (a − â)² of the autoencoder.
     pub reconstruction: f64,
@@ -236,19 +212,20 @@ pub struct Losses {
 }
 
 impl Losses {
-    fn all(&mut self) -> [(&'static str, &mut f64); 11] {
+    /// With the names of their columns in `progress.csv`.
+    fn named(&self) -> [(&'static str, f64); 11] {
         [
-            ("Loss/Loss_vae_reconstruction", &mut self.reconstruction),
-            ("Value/vae_divergence", &mut self.divergence),
-            ("Loss/Loss_reward_critic", &mut self.reward_critic),
-            ("Value/reward_critic", &mut self.reward_value),
-            ("Loss/Loss_cost_critic", &mut self.cost_critic),
-            ("Value/cost_critic", &mut self.cost_value),
-            ("Value/ood_share", &mut self.ood_share),
-            ("Value/ood_cost", &mut self.ood_cost),
-            ("Value/alpha", &mut self.alpha),
-            ("Loss/Loss_pi", &mut self.actor),
-            ("Value/gate_open", &mut self.gate_open),
+            ("Loss/Loss_vae_reconstruction", self.reconstruction),
+            ("Value/vae_divergence", self.divergence),
+            ("Loss/Loss_reward_critic", self.reward_critic),
+            ("Value/reward_critic", self.reward_value),
+            ("Loss/Loss_cost_critic", self.cost_critic),
+            ("Value/cost_critic", self.cost_value),
+            ("Value/ood_share", self.ood_share),
+            ("Value/ood_cost", self.ood_cost),
+            ("Value/alpha", self.alpha),
+            ("Loss/Loss_pi", self.actor),
+            ("Value/gate_open", self.gate_open),
         ]
     }
 }
@@ -334,7 +311,7 @@ impl Learner {
         self.actor_gradient(batch, rng, &mut losses);
         self.actor.step();
         losses.alpha = self.alpha;
-        for (name, value) in losses.all() {
+        for (name, value) in losses.named() {
             if !value.is_finite() {
                 return Err(Error::other(format!("{name} is {value}")));
             }
@@ -513,7 +490,6 @@ pub struct Cpq {
     act_rng: Rng,
     learn_rng: Rng,
     updates: u64,
-    offline: Option<OfflineReport>,
     // Scratch.
     metrics: Metrics,
     state: Vec<f32>,
@@ -529,7 +505,6 @@ struct CpqState {
     learn_rng: RngState,
     updates: u64,
     alpha: f64,
-    offline: Option<OfflineReport>,
 }
 
 impl Cpq {
@@ -546,7 +521,6 @@ impl Cpq {
             act_rng: Rng::stream(setup.seed, "policy"),
             learn_rng: Rng::stream(setup.seed, "learner"),
             updates: 0,
-            offline: None,
             metrics: Metrics::default(),
             state: vec![0.0; obs],
             chosen: vec![0.0; action],
@@ -554,11 +528,6 @@ impl Cpq {
             tape: Tape::default(),
             batch: Batch::default(),
         })
-    }
-
-    /// How the offline stage came out, if there was one.
-    pub fn offline(&self) -> Option<&OfflineReport> {
-        self.offline.as_ref()
     }
 
     /// One update on a minibatch drawn uniformly from demonstrations and online transitions together.
@@ -585,10 +554,10 @@ impl Cpq {
         let noted = self.due(steps.next_multiple_of(self.learner.config.log_every));
         while self.updates < self.due(steps) {
             self.updates += 1;
-            let mut losses = self.update()?;
+            let losses = self.update()?;
             if self.updates == noted {
                 self.metrics.0.clear();
-                losses.all().into_iter().for_each(|(name, value)| self.metrics.push(name, *value));
+                losses.named().into_iter().for_each(|(name, value)| self.metrics.push(name, value));
             }
         }
         Ok(())
@@ -596,10 +565,8 @@ impl Cpq {
 
     /// Adds the transitions of an episode to the demonstrations' replay.
     fn remember(&mut self, demos: &Demonstrations, episode: usize) {
-        let trajectory = &demos.trajectories()[episode];
-        for t in 0..trajectory.steps() {
-            let (state, next) = (demos.state(episode, t), demos.state(episode, t + 1));
-            self.demos.push(state, demos.actions(episode, t, 1), trajectory.rewards[t], trajectory.end_at(t), next);
+        for Transition { state, action, reward, end, next_state } in demos.transitions(episode) {
+            self.demos.push(state, action, reward, end, next_state);
         }
     }
 
@@ -609,19 +576,15 @@ impl Cpq {
         // A stream of its own: judging moves nothing else.
         let mut rng = Rng::stream(0, "random actions");
         let (mut input, mut action) = (Vec::new(), vec![0.0; self.chosen.len()]);
-        for &episode in episodes {
-            for t in 0..demos.trajectories()[episode].steps() {
-                let state = demos.state(episode, t);
-                join(&mut input, state, state.len(), demos.actions(episode, t, 1), action.len());
+        for step in episodes.iter().flat_map(|episode| demos.transitions(*episode)) {
+            rng.fill_action(&mut action);
+            for (action, kls) in [(step.action, &mut like), (&action, &mut unlike)] {
+                join(&mut input, step.state, step.state.len(), action, action.len());
                 self.learner.vae.divergence(&input, &mut divergence);
-                like.push(f64::from(divergence[0]));
-                rng.fill_action(&mut action);
-                join(&mut input, state, state.len(), &action, action.len());
-                self.learner.vae.divergence(&input, &mut divergence);
-                unlike.push(f64::from(divergence[0]));
+                kls.push(f64::from(divergence[0]));
             }
         }
-        (!like.is_empty()).then(|| auc(&unlike, &like))
+        auc(&unlike, &like)
     }
 }
 
@@ -637,9 +600,9 @@ impl Method for Cpq {
         Ok(())
     }
 
-    fn pretrain(&mut self, demos: &Demonstrations, seen: &mut Progress) -> Result<serde_json::Value> {
+    fn pretrain(&mut self, demos: &Demonstrations, seen: &mut StageSeen) -> Result<OfflineReport> {
         self.accepts(demos)?;
-        let held = held_out(demos.trajectories());
+        let held = held_out(demos.trajectories(), 10);
         for episode in (0..demos.trajectories().len()).filter(|e| !held.contains(e)) {
             self.remember(demos, episode);
         }
@@ -649,32 +612,22 @@ impl Method for Cpq {
             updates: total,
             transitions: self.demos.len(),
             violations: demos.violations() - held.iter().filter(|e| demos.trajectories()[**e].violates()).count(),
-            cost_threshold: limit,
             ..OfflineReport::default()
         };
-        let last = total.div_ceil(10);
-        for update in 0..total {
-            if update.is_multiple_of(100) {
-                seen("policy, critics and autoencoder", update, total)?;
-            }
-            let mut losses = self.update()?;
-            if update >= total - last {
-                for ((_, sum), (_, value)) in report.losses.all().into_iter().zip(losses.all()) {
-                    *sum += *value / last as f64;
-                }
-            }
+        let means = updates("policy, critics and autoencoder", total, seen, || {
+            self.update().map(|losses| losses.named().map(|(_, value)| value))
+        })?;
+        for ((name, _), mean) in Losses::default().named().into_iter().zip(means) {
+            report.note("updates", name, mean);
         }
-        seen("policy, critics and autoencoder", total, total)?;
-        let judged = judge(demos, &held, limit, |state, action| self.learner.cost_of(state, action));
-        (report.auc, report.detected, report.false_alarms) = (judged.auc, judged.detected, judged.false_alarms);
-        report.ood_auc = self.ood_auc(demos, &held);
+        report.note("cost", "threshold", limit);
+        report.held_out = Judgement::of(demos, &held, limit, |state, action| self.learner.cost_of(state, action));
+        report.note("autoencoder", "auc", self.ood_auc(demos, &held).unwrap_or(f64::NAN));
         // They have done their duty: online everything is learnt from.
         for episode in held {
             self.remember(demos, episode);
         }
-        let json = serde_json::to_value(&report).expect("plain data");
-        self.offline = Some(report);
-        Ok(json)
+        Ok(report)
     }
 
     fn train(&mut self, run: &mut Run) -> Result<()> {
@@ -722,7 +675,6 @@ impl Method for Cpq {
             learn_rng: self.learn_rng.save(),
             updates: self.updates,
             alpha: self.learner.alpha,
-            offline: self.offline.clone(),
         };
         to.json("cpq", &state);
     }
@@ -738,7 +690,7 @@ impl Method for Cpq {
         self.act_rng = Rng::load(&state.act_rng)?;
         self.learn_rng = Rng::load(&state.learn_rng)?;
         self.learner.alpha = state.alpha;
-        (self.updates, self.offline) = (state.updates, state.offline);
+        self.updates = state.updates;
         Ok(())
     }
 

@@ -301,7 +301,7 @@ mod tests {
         }
         vae.divergence(&batch.state_action, &mut unlike);
         let scores = |kls: &[f32]| kls.iter().map(|k| f64::from(*k)).collect::<Vec<_>>();
-        let auc = crate::sskp::class_prior::auc(&scores(&unlike), &scores(&like));
+        let auc = sskp_blocks::judge::auc(&scores(&unlike), &scores(&like)).unwrap();
         assert!(auc > 0.8, "{auc}");
     }
 }

@@ -8,11 +8,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sskp_blocks::checkpoint::{self, Loader, Saver};
 use sskp_blocks::demos::Demonstrations;
+use sskp_blocks::offline::StageSeen;
 use sskp_blocks::rng::Rng;
 use sskp_blocks::{Error, Result};
 
 use super::skill::{SkillConfig, SkillLoss, SkillModel};
-use crate::{Progress, Setup};
+use crate::Setup;
 
 /// Part of a kept model's name. To be raised when the same settings begin to give another model.
 const FORMAT: u32 = 1;
@@ -102,7 +103,7 @@ impl Files {
 
 /// The skill model for these demonstrations: the named one, else the kept one, else one fitted now and kept. All three ways
 /// give the same numbers. A folder that cannot be written to keeps nothing, and nobody is told.
-pub fn obtain(config: &SkillConfig, demos: &Demonstrations, files: &Files, seen: &mut Progress) -> Result<Fitted> {
+pub fn obtain(config: &SkillConfig, demos: &Demonstrations, files: &Files, seen: &mut StageSeen) -> Result<Fitted> {
     let wanted = About::new(config, demos.obs_dim, demos.action_dim, demos.sha256());
     if let Some(path) = &files.named {
         let found = read(path, config, &wanted)?;

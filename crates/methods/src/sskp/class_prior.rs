@@ -48,24 +48,6 @@ pub fn elkan_noto(positive: &[f64], unlabelled: &[f64]) -> Option<f64> {
     (c > 0.0).then(|| ((1.0 - c) / c * positive.len() as f64 / unlabelled.len() as f64).clamp(0.0, 1.0))
 }
 
-/// Area under the ROC curve of scores of positives against those of the others: the chance that a positive scores higher, ties
-/// counting half.
-pub fn auc(positive: &[f64], other: &[f64]) -> f64 {
-    let mut all: Vec<(f64, bool)> =
-        positive.iter().map(|s| (*s, true)).chain(other.iter().map(|s| (*s, false))).collect();
-    all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (mut below, mut wins, mut i) = (0.0, 0.0, 0);
-    while i < all.len() {
-        let tie: Vec<bool> = all[i..].iter().take_while(|x| x.0 == all[i].0).map(|x| x.1).collect();
-        let positives = tie.iter().filter(|p| **p).count() as f64;
-        let others = tie.len() as f64 - positives;
-        wins += positives * (below + 0.5 * others);
-        below += others;
-        i += tie.len();
-    }
-    wins / (positive.len() as f64 * other.len() as f64)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,12 +80,5 @@ mod tests {
         assert!((elkan_noto(&[0.8; 10], &[0.3; 40]).unwrap() - 0.0625).abs() < 1e-12);
         assert_eq!(elkan_noto(&[], &[0.1]), None);
         assert_eq!(elkan_noto(&[0.0], &[0.1]), None);
-    }
-
-    #[test]
-    fn area_under_the_curve_by_hand() {
-        // Pairs (2 beats 1), (2 ties 2), (3 beats both): (1 + 0.5 + 2)/4.
-        assert_eq!(auc(&[2.0, 3.0], &[1.0, 2.0]), 0.875);
-        assert_eq!(auc(&[1.0, 2.0], &[0.0]), 1.0);
     }
 }

@@ -3,13 +3,12 @@
 //! | section | file |
 //! |---|---|
 //! | 4.1 skill model | [`skill`], [`decoder`]; as a file, [`artifact`] |
-//! | 4.1.1 skill risk predictor, Eq. 1–4 and 7 | [`risk`], [`class_prior`], [`calibration`] |
+//! | 4.1.1 skill risk predictor, Eq. 1–4 and 7 | [`risk`], [`class_prior`]; judged by [`sskp_blocks::judge`] |
 //! | 4.2.1 risk planning, Algorithm 1, Eq. 5–6 | [`planner`] |
 //! | 5.4 what planning does to the predicted risk, Figure 5 | [`study`] |
 //! | 4.2.2 online safe policy learning, Algorithm 2 | `online.rs`; the policy's update is [`sskp_blocks::soft_actor_critic`] |
 
 pub mod artifact;
-pub mod calibration;
 pub mod class_prior;
 pub mod decoder;
 mod online;
@@ -25,7 +24,9 @@ use serde::{Deserialize, Serialize};
 use sskp_blocks::checkpoint::{Loader, Saver};
 use sskp_blocks::demos::Demonstrations;
 use sskp_blocks::env::Spec;
+use sskp_blocks::judge::{Calibration, Judgement, auc, held_out};
 use sskp_blocks::nets::{Mlp, Tape};
+use sskp_blocks::offline::{OfflineReport, StageSeen, updates};
 use sskp_blocks::record::Metrics;
 use sskp_blocks::replay::{Batch, Replay};
 use sskp_blocks::rng::{Rng, RngState};
@@ -33,9 +34,7 @@ use sskp_blocks::run::{Run, Segment};
 use sskp_blocks::soft_actor_critic::{Prior, SoftActorCritic, SoftActorCriticConfig, ViolationValue};
 use sskp_blocks::{Error, Result};
 
-use crate::held_out::held_out;
-use crate::{Actor, Method, Progress, Setup};
-use calibration::Calibration;
+use crate::{Actor, Method, Setup};
 use planner::{Gaussian, Planner, PlannerConfig, Planning};
 use risk::{Pairs, RiskConfig, RiskPredictor};
 use skill::{SkillConfig, SkillModel};
@@ -127,66 +126,6 @@ impl SskpConfig {
     }
 }
 
-/// How the two offline models came out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct OfflineReport {
-    /// Mean squared error of rebuilt actions. This and the next two are of held-out episodes.
-    pub reconstruction: f64,
-    /// KL of the encoder to the standard normal, per window.
-    pub kl: f64,
-    /// log q_ψ(z|s) per window.
-    pub prior_log_prob: f64,
-    /// λ by best bin estimation, and by Elkan and Noto; NaN where it could not be made.
-    pub class_prior_best_bin: f64,
-    /// See above.
-    pub class_prior_elkan_noto: f64,
-    /// λ used.
-    pub class_prior: f64,
-    /// AUC of P_ζ, labelled against unlabelled pairs, on the pairs it was fitted to.
-    pub auc: f64,
-    /// Share of minibatches in which the maximum of Eq. 4 bound.
-    pub binds: f64,
-    /// On held-out episodes, of a second predictor fitted without them ([`RiskConfig::calibrate`]); none where nothing was held
-    /// out.
-    pub calibration: Option<Calibration>,
-}
-
-impl OfflineReport {
-    /// A few lines for people.
-    fn lines(&self, with_risk: bool) -> Vec<String> {
-        let mut lines = vec![format!(
-            "skills: held-out reconstruction {:.4}, KL {:.1}, log q(z|s) {:.1}",
-            self.reconstruction, self.kl, self.prior_log_prob
-        )];
-        if !with_risk {
-            return lines;
-        }
-        lines.push(format!(
-            "risk: class prior {:.3} (best bin {:.3}, Elkan-Noto {:.3}); the maximum binds in {:.0} % of minibatches",
-            self.class_prior,
-            self.class_prior_best_bin,
-            self.class_prior_elkan_noto,
-            100.0 * self.binds
-        ));
-        if let Some(c) = &self.calibration {
-            let auc = c.auc.map_or("none".into(), |auc| format!("{auc:.3}"));
-            lines.push(format!(
-                "risk, held-out episodes: AUC {auc}, Brier score {:.4} (the share of positives alone: {:.4}), {} positives and {} \
-                 unlabelled pairs",
-                c.brier,
-                c.brier_of_the_share(),
-                c.positives,
-                c.unlabelled
-            ));
-            let bins = c.bins.iter().filter(|bin| bin.count > 0);
-            let cells: Vec<String> =
-                bins.map(|b| format!("{:.2} -> {:.2} ({})", b.predicted, b.positive, b.count)).collect();
-            lines.push(format!("predicted risk -> share of labelled positives (pairs): {}", cells.join(", ")));
-        }
-        lines
-    }
-}
-
 /// The learner.
 pub struct Sskp {
     config: SskpConfig,
@@ -202,7 +141,6 @@ pub struct Sskp {
     /// Skills executed since the beginning.
     executed: u64,
     last_log: u64,
-    offline: Option<OfflineReport>,
     /// Since the last row of metrics: sums of the predicted risk of the chosen skills and of the policy's mean, and how many.
     risk_seen: [f64; 3],
     // Scratch.
@@ -232,7 +170,6 @@ struct SskpState {
     executed: u64,
     last_log: u64,
     bound: Vec<f32>,
-    offline: Option<OfflineReport>,
     risk_seen: [f64; 3],
 }
 
@@ -256,7 +193,6 @@ impl Sskp {
             learn_rng: Rng::stream(setup.seed, "learner"),
             executed: 0,
             last_log: 0,
-            offline: None,
             risk_seen: [0.0; 3],
             state: vec![0.0; obs],
             next_state: vec![0.0; obs],
@@ -302,18 +238,21 @@ fn build_policy(config: &SskpConfig, prior: Prior, threads: usize, rng: &mut Rng
 /// The offline stage (section 4.1).
 impl Sskp {
     /// Learns the skill model and then the risk predictor, from the demonstrations alone.
-    pub fn offline(&mut self, demos: &Demonstrations) -> Result<OfflineReport> {
-        self.offline_seen(demos, &mut |_, _, _| Ok(()))
-    }
-
-    /// The same, with somebody watching. The skill model may come out of a file.
-    pub fn offline_seen(&mut self, demos: &Demonstrations, seen: &mut Progress) -> Result<OfflineReport> {
+    /// The skill model may come out of a file.
+    fn offline(&mut self, demos: &Demonstrations, seen: &mut StageSeen) -> Result<OfflineReport> {
         self.refuse(demos)?;
-        let mut report = OfflineReport::default();
+        let mut report = OfflineReport {
+            updates: self.config.skill.steps,
+            transitions: demos.steps(),
+            violations: demos.violations(),
+            ..OfflineReport::default()
+        };
         let artifact::Fitted { model, held_out: fit, .. } =
             artifact::obtain(&self.config.skill, demos, &self.files, seen)?;
         self.skills = model;
-        (report.reconstruction, report.kl, report.prior_log_prob) = (fit.reconstruction, fit.kl, fit.prior_log_prob);
+        report.note("skills", "reconstruction", fit.reconstruction);
+        report.note("skills", "kl", fit.kl);
+        report.note("skills", "prior_log_prob", fit.prior_log_prob);
         self.planner.bound = self.skill_box(demos);
         // The policy starts as the prior that has just been learnt.
         let mut rng = Rng::stream(self.seed, "policy init");
@@ -324,7 +263,6 @@ impl Sskp {
             (self.positive, self.unlabelled) = self.pairs_of(demos, &encoded, |_| true);
             self.fit_risk(demos, &encoded, &mut rng, &mut report, seen)?;
         }
-        self.offline = Some(report);
         Ok(report)
     }
 
@@ -371,7 +309,7 @@ impl Sskp {
         encoded: &[Vec<f32>],
         rng: &mut Rng,
         report: &mut OfflineReport,
-        seen: &mut Progress,
+        seen: &mut StageSeen,
     ) -> Result<()> {
         let config = self.config.risk.clone();
         // A classifier that tells labelled from unlabelled pairs, on half the episodes; its scores on the other half.
@@ -379,18 +317,12 @@ impl Sskp {
         let [learnt, held_out] = &halves;
         let enough = [learnt, held_out].iter().all(|(p, u)| !p.is_empty() && !u.is_empty());
         let mut estimates = [None; 2];
-        let first = if enough { config.steps.min(3000) } else { 0 };
-        let mut done = 0;
-        let mut step = || {
-            done += 1;
-            seen("risk", done, first + config.steps)
-        };
         if enough {
             let mut classifier = RiskPredictor::new(config.clone(), demos.obs_dim, self.config.skill.dim, rng);
-            for _ in 0..first {
+            updates("class prior", config.steps.min(3000), seen, || {
                 classifier.update_as_classifier(&learnt.0, &learnt.1, &self.skills, rng);
-                step()?;
-            }
+                Ok([])
+            })?;
             let positive = classifier.scores(&held_out.0, &self.skills, rng);
             let unlabelled = classifier.scores(&held_out.1, &self.skills, rng);
             estimates =
@@ -402,19 +334,26 @@ impl Sskp {
             (false, Some(estimate)) => estimate.clamp(least, greatest),
             (false, None) => config.fallback_class_prior,
         };
-        [report.class_prior_best_bin, report.class_prior_elkan_noto] = estimates.map(|e| e.unwrap_or(-1.0));
-        report.class_prior = self.risk.class_prior;
-        let mut binds = 0;
-        for _ in 0..config.steps {
-            binds += u64::from(self.risk.update(&self.positive, &self.unlabelled, &self.skills, rng).binds);
-            step()?;
-        }
-        report.binds = binds as f64 / config.steps.max(1) as f64;
+        let [best_bin, elkan_noto] = estimates.map(|estimate| estimate.unwrap_or(f64::NAN));
+        let [loss, binds] = updates("risk", config.steps, seen, || {
+            let terms = self.risk.update(&self.positive, &self.unlabelled, &self.skills, rng);
+            Ok([terms.loss, f64::from(u8::from(terms.binds))])
+        })?;
+        report.updates += config.steps;
         let positive = self.risk.scores(&self.positive, &self.skills, rng);
         let unlabelled = self.risk.scores(&self.unlabelled, &self.skills, rng);
-        report.auc = class_prior::auc(&positive, &unlabelled);
+        let auc = auc(&positive, &unlabelled).unwrap_or(f64::NAN);
+        let figures = [
+            ("class_prior", self.risk.class_prior),
+            ("class_prior_best_bin", best_bin),
+            ("class_prior_elkan_noto", elkan_noto),
+            ("loss", loss),
+            ("binds", binds),
+            ("auc_as_fitted", auc),
+        ];
+        figures.into_iter().for_each(|(name, value)| report.note("risk", name, value));
         if config.calibrate {
-            report.calibration = self.calibrate(demos, encoded, seen)?;
+            report.held_out = self.calibrate(demos, encoded, seen)?;
         }
         Ok(())
     }
@@ -423,29 +362,25 @@ impl Sskp {
     /// is used has learnt from all: sixty falls are few enough. None where there are too few episodes to hold any out.
     ///
     /// λ is that of the whole set. The stream is one of its own, so the run is the same with and without this.
-    fn calibrate(
-        &self,
-        demos: &Demonstrations,
-        encoded: &[Vec<f32>],
-        seen: &mut Progress,
-    ) -> Result<Option<Calibration>> {
+    fn calibrate(&self, demos: &Demonstrations, encoded: &[Vec<f32>], seen: &mut StageSeen) -> Result<Judgement> {
         let config = self.config.risk.clone();
-        let held = held_out(demos.trajectories());
+        let held = held_out(demos.trajectories(), 10);
         let [(positive, unlabelled), judged] =
             [false, true].map(|wanted| self.pairs_of(demos, encoded, |episode| held.contains(&episode) == wanted));
         if positive.is_empty() || unlabelled.is_empty() {
-            return Ok(None);
+            return Ok(Judgement::default());
         }
         let mut rng = Rng::stream(self.seed, "risk calibration");
         let mut predictor = RiskPredictor::new(config.clone(), demos.obs_dim, self.config.skill.dim, &mut rng);
         predictor.class_prior = self.risk.class_prior;
-        for step in 1..=config.steps {
+        updates("calibration", config.steps, seen, || {
             predictor.update(&positive, &unlabelled, &self.skills, &mut rng);
-            seen("calibration", step, config.steps)?;
-        }
+            Ok([])
+        })?;
         let [positive, unlabelled] =
             [judged.0, judged.1].map(|pairs| predictor.scores_of_all(&pairs, &self.skills, &mut rng));
-        Ok(Calibration::of(&positive, &unlabelled))
+        let calibration = Calibration::of(&positive, &unlabelled);
+        Ok(Judgement { auc: auc(&positive, &unlabelled), calibration, ..Judgement::default() })
     }
 }
 
@@ -565,13 +500,8 @@ impl Method for Sskp {
         self.refuse(demos)
     }
 
-    fn pretrain(&mut self, demos: &Demonstrations, seen: &mut Progress) -> Result<serde_json::Value> {
-        let report = self.offline_seen(demos, seen)?;
-        Ok(serde_json::to_value(report).expect("plain data"))
-    }
-
-    fn offline_lines(&self) -> Vec<String> {
-        self.offline.map_or_else(Vec::new, |report| report.lines(self.uses_risk()))
+    fn pretrain(&mut self, demos: &Demonstrations, seen: &mut StageSeen) -> Result<OfflineReport> {
+        self.offline(demos, seen)
     }
 
     fn train(&mut self, run: &mut Run) -> Result<()> {
@@ -606,7 +536,6 @@ impl Method for Sskp {
             executed: self.executed,
             last_log: self.last_log,
             bound: self.planner.bound.clone(),
-            offline: self.offline,
             risk_seen: self.risk_seen,
         };
         to.json("sskp", &state);
@@ -624,7 +553,7 @@ impl Method for Sskp {
         self.plan_rng = Rng::load(&state.plan_rng)?;
         self.learn_rng = Rng::load(&state.learn_rng)?;
         (self.executed, self.last_log) = (state.executed, state.last_log);
-        (self.offline, self.risk_seen) = (state.offline, state.risk_seen);
+        self.risk_seen = state.risk_seen;
         Ok(())
     }
 

@@ -21,8 +21,8 @@ use sskp_blocks::rng::Rng;
 
 use super::decoder::{Decoder, DecoderKind};
 
-/// Skills over which the outlook of a window is measured: what a skill leads to shows in the next ones.
-const OUTLOOK: usize = 10;
+/// Skills over which the reward ahead of a window is measured: what a skill leads to shows in the next ones.
+const SKILLS_AHEAD: usize = 10;
 
 /// Settings of the skill model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ pub struct SkillConfig {
     pub steps: u64,
     /// Learning rate. SPiRL's 1e-3.
     pub rate: f64,
-    /// Whether windows after which reward is lost (over the next ten skills, [`Demonstrations::outlook`]) are left out:
+    /// Whether windows after which reward is lost (over the next ten skills, [`Demonstrations::reward_ahead`]) are left out:
     /// skills of a robot on its back. The paper learns from all.
     pub skip_losses: bool,
     /// Share of the episodes that is held out to measure the fit.
@@ -81,7 +81,8 @@ impl Default for SkillConfig {
 impl SkillConfig {
     /// Where the windows begin that skills are learnt from: (episode, t).
     fn windows(&self, demos: &Demonstrations) -> impl Iterator<Item = (usize, usize)> {
-        let useful = |(episode, t): &(usize, usize)| demos.outlook(*episode, *t, OUTLOOK * self.horizon) >= 0.0;
+        let useful =
+            |(episode, t): &(usize, usize)| demos.reward_ahead(*episode, *t, SKILLS_AHEAD * self.horizon) >= 0.0;
         demos.window_starts(self.horizon).filter(move |window| !self.skip_losses || useful(window))
     }
 
@@ -590,7 +591,7 @@ mod tests {
 
     #[test]
     fn windows_after_which_reward_is_lost_can_be_left_out() {
-        // Two steps per skill, so 20 steps of outlook: 30 good ones, then 30 bad ones.
+        // Two steps per skill, so 20 steps ahead: 30 good ones, then 30 bad ones.
         let (good, bad) = (vec![1.0f32; 30], vec![-2.0f32; 30]);
         let mut demos = Demonstrations::new("toy", 1, 1);
         demos

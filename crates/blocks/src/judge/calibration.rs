@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::class_prior::auc;
-
 /// Bins of the reliability table.
 pub const BINS: usize = 10;
 
@@ -28,8 +26,6 @@ pub struct Calibration {
     pub positives: u64,
     /// Unlabelled pairs.
     pub unlabelled: u64,
-    /// AUC of labelled against unlabelled pairs; none where one kind is missing.
-    pub auc: Option<f64>,
     /// Brier score: mean square of predicted risk less label. Predicting the share of positives everywhere gives
     /// [`Calibration::brier_of_the_share`].
     pub brier: f64,
@@ -63,10 +59,26 @@ impl Calibration {
         Some(Self {
             positives: positive.len() as u64,
             unlabelled: unlabelled.len() as u64,
-            auc: (!positive.is_empty() && !unlabelled.is_empty()).then(|| auc(positive, unlabelled)),
             brier: squares / pairs as f64,
             bins,
         })
+    }
+
+    /// A few lines for people.
+    pub fn lines(&self) -> [String; 2] {
+        let bins = self.bins.iter().filter(|bin| bin.count > 0);
+        let cells: Vec<String> =
+            bins.map(|b| format!("{:.2} -> {:.2} ({})", b.predicted, b.positive, b.count)).collect();
+        [
+            format!(
+                "held-out episodes: Brier score {:.4} (the share of positives alone: {:.4}), {} positives and {} unlabelled pairs",
+                self.brier,
+                self.brier_of_the_share(),
+                self.positives,
+                self.unlabelled
+            ),
+            format!("predicted risk -> share of labelled positives (pairs): {}", cells.join(", ")),
+        ]
     }
 
     /// The Brier score of somebody who knows the share of positives and nothing else: q·(1 − q).
@@ -85,8 +97,6 @@ mod tests {
         let judged = Calibration::of(&[0.95, 0.25], &[0.05, 0.21, 0.0]).unwrap();
         // (0.05² + 0.75² + 0.05² + 0.21² + 0²)/5
         assert!((judged.brier - 0.6116 / 5.0).abs() < 1e-12, "{judged:?}");
-        // 0.95 beats all three, 0.25 beats all three.
-        assert_eq!(judged.auc, Some(1.0));
         assert_eq!((judged.positives, judged.unlabelled), (2, 3));
         for (i, predicted, positive, count) in [(0, 0.025, 0.0, 2), (2, 0.23, 0.5, 2), (9, 0.95, 1.0, 1)] {
             let bin = judged.bins[i];
@@ -101,9 +111,9 @@ mod tests {
     #[test]
     fn the_ends_of_the_range_and_missing_kinds_are_defined() {
         let judged = Calibration::of(&[1.0], &[]).unwrap();
-        assert_eq!((judged.bins[9].count, judged.brier, judged.auc), (1, 0.0, None));
+        assert_eq!((judged.bins[9].count, judged.brier), (1, 0.0));
         assert_eq!(Calibration::of(&[], &[]), None);
-        // It goes into checkpoints as JSON, which knows no NaN.
+        // It goes into `offline.json`, and JSON knows no NaN.
         let text = serde_json::to_string(&judged).unwrap();
         assert_eq!(serde_json::from_str::<Calibration>(&text).unwrap(), judged);
     }
