@@ -11,9 +11,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use sskp_fetch::Python;
 
 use crate::build::cargo;
-use crate::python::{Python, virtual_environment};
+use crate::venv::virtual_environment;
 
 struct Step {
     name: &'static str,

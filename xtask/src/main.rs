@@ -1,23 +1,24 @@
 //! The project's own commands, run as `cargo xtask <command>`.
 //!
-//! This crate only orchestrates: it must build before MuJoCo is there, because `setup` is what fetches MuJoCo.
-//! That is why it depends on none of the other crates.
+//! This crate only orchestrates: it must build before MuJoCo is there, because `setup` fetches MuJoCo.
+//! That is why it depends on no other crate than the one that fetches.
 
 mod bench;
 mod build;
 mod check;
 mod demo;
 mod json;
-mod python;
-mod setup;
 #[cfg(test)]
+#[path = "../../crates/fetch/src/testing.rs"]
 mod testing;
+mod venv;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use sskp_fetch::Sources;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", about = "Set up, check, show and measure this project")]
@@ -65,7 +66,7 @@ fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Setup { into } => {
             let vendor = into.unwrap_or_else(|| vendor_of(&root));
-            setup::run(&vendor, &setup::Sources::from_environment())?;
+            sskp_fetch::set_up(&vendor, &Sources::from_environment())?;
         }
         Command::Test => {
             set_up(&root)?;
@@ -83,9 +84,10 @@ fn run(command: Command) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Every command that builds the other crates calls this first, so that nobody has to know that `setup` exists.
+/// Every command that builds the other crates calls this first: their build scripts would fetch the same files, but
+/// Cargo shows nothing of that while it runs.
 fn set_up(root: &Path) -> Result<()> {
-    setup::run(&vendor_of(root), &setup::Sources::from_environment())
+    sskp_fetch::set_up(&vendor_of(root), &Sources::from_environment())
 }
 
 fn vendor_of(root: &Path) -> PathBuf {

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use testing::write_script;
 
-#[path = "../src/testing.rs"]
+#[path = "../../crates/fetch/src/testing.rs"]
 mod testing;
 
 /// Runs the program with `tools` as the whole search path.

@@ -1,6 +1,5 @@
 //! The binary without its build folder.
 
-use std::path::Path;
 use std::process::Command;
 
 #[test]
@@ -9,8 +8,7 @@ fn a_binary_copied_together_with_mujoco_runs_anywhere_and_uses_the_copy() {
     let folder = tempfile::tempdir().unwrap();
     let binary = folder.path().join("sskp");
     std::fs::copy(env!("CARGO_BIN_EXE_sskp"), &binary).unwrap();
-    let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vendor/mujoco").join(LIBRARY);
-    std::fs::copy(library, folder.path().join(LIBRARY)).unwrap();
+    std::fs::copy(sskp_mujoco::library().unwrap(), folder.path().join(LIBRARY)).unwrap();
     // The loader itself says, on stderr, which file it took.
     let output = Command::new(&binary)
         .args(["rollout", "--env", "hopper", "--random", "5"])

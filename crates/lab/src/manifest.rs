@@ -80,7 +80,7 @@ impl Part {
             commit: option_env!("SSKP_COMMIT").map(String::from),
             binary_sha256: binary(),
             model_sha256: sskp_robots::find(&config.run.env)?.model.map(sha256),
-            mujoco: sskp_robots::mujoco_version().into(),
+            mujoco: sskp_robots::MUJOCO_VERSION.into(),
             target: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
             cpu: cpu(),
         })

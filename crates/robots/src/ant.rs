@@ -7,7 +7,7 @@ use crate::{Column, Contract};
 /// The robot of Safe-MBPO (Thomas et al. 2021): Gym's Ant without contact forces in the observation and without bonus.
 pub static ROBOT: Robot = Robot {
     name: "ant",
-    xml: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../vendor/assets/ant.xml")),
+    xml: include_str!(concat!(env!("SSKP_ASSETS"), "/ant.xml")),
     frame_skip: 5,
     hidden_qpos: 2,
     velocity_clip: f64::INFINITY,

@@ -6,7 +6,7 @@ use crate::{Column, Contract};
 /// The robot of Safe-MBPO (Thomas et al. 2021): Gym's HalfCheetah, ended by a touch of the head (strict setting).
 pub static ROBOT: Robot = Robot {
     name: "cheetah",
-    xml: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../vendor/assets/half_cheetah.xml")),
+    xml: include_str!(concat!(env!("SSKP_ASSETS"), "/half_cheetah.xml")),
     frame_skip: 5,
     hidden_qpos: 1,
     velocity_clip: f64::INFINITY,

@@ -6,7 +6,7 @@ use crate::{Column, Contract};
 /// The robot of Safe-MBPO (Thomas et al. 2021): Gym's Hopper without its bonus of 1 per step.
 pub static ROBOT: Robot = Robot {
     name: "hopper",
-    xml: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../vendor/assets/hopper.xml")),
+    xml: include_str!(concat!(env!("SSKP_ASSETS"), "/hopper.xml")),
     frame_skip: 4,
     hidden_qpos: 1,
     velocity_clip: 10.0,

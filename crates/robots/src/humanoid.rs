@@ -6,7 +6,7 @@ use crate::{Column, Contract};
 /// The robot of Safe-MBPO (Thomas et al. 2021): Gym's Humanoid with 45 observations, no bonus, actions rescaled.
 pub static ROBOT: Robot = Robot {
     name: "humanoid",
-    xml: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../vendor/assets/humanoid.xml")),
+    xml: include_str!(concat!(env!("SSKP_ASSETS"), "/humanoid.xml")),
     frame_skip: 5,
     hidden_qpos: 2,
     velocity_clip: f64::INFINITY,

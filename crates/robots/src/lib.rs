@@ -1,4 +1,4 @@
-//! The four robots of the paper on MuJoCo, and the toy. The only crate that links MuJoCo.
+//! The four robots of the paper on MuJoCo, and the toy.
 //!
 //! To add a robot: one file like [`hopper`], its `pub mod` line and one line of [`ROBOTS`].
 
@@ -39,10 +39,8 @@ const fn on_mujoco(robot: &'static sim::Robot, make: fn(Options) -> Result<Box<d
     Entry { name: robot.name, contract: &robot.contract, model: Some(robot.xml), make }
 }
 
-/// The version of MuJoCo, as its library says.
-pub fn mujoco_version() -> &'static str {
-    mujoco_rs::mujoco_version()
-}
+/// The version of MuJoCo that moves the robots. Loading another one is refused.
+pub const MUJOCO_VERSION: &str = sskp_mujoco::VERSION;
 
 /// The registry's names, for messages.
 pub fn names() -> Vec<&'static str> {

@@ -2,11 +2,10 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use mujoco_rs::prelude::*;
-use mujoco_rs::wrappers::mj_data::MjtWarning;
 use sskp_blocks::env::{Anomaly, Constraint, End, Env, Geom, Pose, Scene, Shape, Snapshot, Spec, Step};
 use sskp_blocks::rng::Rng;
 use sskp_blocks::{Error, Result};
+use sskp_mujoco::{Data, Model, Object, Warning};
 
 use crate::{Contract, Options};
 
@@ -69,16 +68,14 @@ pub const TIME_LIMIT: usize = 1000;
 /// [`Robot::runaway`] where Safe-MBPO names no bound: the fastest joints of these robots stay far below 1000 rad/s.
 pub const RUNAWAY: f64 = 1e3;
 
-const INTEGRATION: u32 = MjtState::mjSTATE_INTEGRATION as u32;
-
 /// A robot in MuJoCo.
 pub struct MujocoEnv {
     robot: &'static Robot,
     options: Options,
     spec: Spec,
-    data: MjData<Arc<MjModel>>,
+    data: Data,
     /// Only for drawing, so that looking does not disturb the simulation.
-    scratch: Option<MjData<Arc<MjModel>>>,
+    scratch: Option<Data>,
     torso: usize,
     total_mass: f64,
     x: f64,
@@ -92,20 +89,14 @@ pub fn make(robot: &'static Robot, options: Options) -> Result<Box<dyn Env>> {
     Ok(Box::new(MujocoEnv::new(robot, options)?))
 }
 
-fn model(robot: &'static Robot) -> Result<Arc<MjModel>> {
-    type Models = Vec<(&'static str, Arc<MjModel>)>;
+fn model(robot: &'static Robot) -> Result<Arc<Model>> {
+    type Models = Vec<(&'static str, Arc<Model>)>;
     static MODELS: OnceLock<Mutex<Models>> = OnceLock::new();
     let mut models = MODELS.get_or_init(Mutex::default).lock().expect("no panic while loading");
     if let Some((_, model)) = models.iter().find(|(name, _)| *name == robot.name) {
         return Ok(Arc::clone(model));
     }
-    if models.is_empty() {
-        // MuJoCo would write warnings to stderr and to MUJOCO_LOG.TXT in the current folder. They are read from the
-        // warning counters after every step instead; the one at loading (half_cheetah's use of settotalmass) is known.
-        // SAFETY: the handler is a plain function that touches nothing.
-        unsafe { mujoco_rs::logging::set_log_handler(|_| {}) };
-    }
-    let model = MjModel::from_xml_string(robot.xml)
+    let model = Model::from_xml(robot.xml)
         .map_err(|e| Error::other(format!("MuJoCo cannot load the model of {}: {e}", robot.name)))?;
     let model = Arc::new(model);
     models.push((robot.name, Arc::clone(&model)));
@@ -116,21 +107,20 @@ impl MujocoEnv {
     /// One robot.
     pub fn new(robot: &'static Robot, options: Options) -> Result<Self> {
         let model = model(robot)?;
-        let ffi = model.ffi();
-        let (nq, nv, nu) = (ffi.nq as usize, ffi.nv as usize, ffi.nu as usize);
+        let (nq, nv, nu) = (model.nq(), model.nv(), model.nu());
         let torso = model
-            .name_to_id(MjtObjBase::mjOBJ_BODY, "torso")
+            .id(Object::Body, "torso")
             .ok_or_else(|| Error::other(format!("the model of {} has no body called torso", robot.name)))?;
         let spec = Spec {
             name: robot.name.into(),
             obs_dim: nq - robot.hidden_qpos + nv,
             action_dim: nu,
             time_limit: Some(TIME_LIMIT),
-            dt: model.opt().timestep * robot.frame_skip as f64,
+            dt: model.timestep() * robot.frame_skip as f64,
         };
         let obs = vec![0.0; spec.obs_dim];
         let total_mass = model.body_mass().iter().sum();
-        let data = MjData::try_new(model).map_err(|e| Error::other(format!("{}: {e}", robot.name)))?;
+        let data = Data::new(model).map_err(|e| Error::other(format!("{}: {e}", robot.name)))?;
         let control = vec![0.0; nu];
         let mut env =
             MujocoEnv { robot, options, spec, data, scratch: None, torso, total_mass, x: 0.0, t: 0, obs, control };
@@ -169,10 +159,8 @@ impl MujocoEnv {
 
     /// What broke in the simulation since the last step, if anything.
     fn anomaly(&self) -> Option<Anomaly> {
-        for (kind, warning) in self.data.warning().iter().enumerate() {
-            if warning.number > 0 {
-                return Some(Anomaly::Warning(warning_name(kind)));
-            }
+        if let Some(warning) = self.data.warning() {
+            return Some(Anomaly::Warning(warning_name(warning)));
         }
         let (qpos, qvel) = (self.data.qpos(), self.data.qvel());
         if qpos.iter().chain(qvel).any(|x| !x.is_finite()) {
@@ -183,25 +171,22 @@ impl MujocoEnv {
     }
 
     /// The simulation itself, for tests that look closer.
-    pub fn data(&self) -> &MjData<Arc<MjModel>> {
+    pub fn data(&self) -> &Data {
         &self.data
     }
 }
 
-/// MuJoCo's name of a warning by its number.
-fn warning_name(kind: usize) -> &'static str {
-    const NAMES: [&str; MjtWarning::mjNWARNING as usize] = {
-        let mut names = ["simulator-warning"; MjtWarning::mjNWARNING as usize];
-        names[MjtWarning::mjWARN_INERTIA as usize] = "bad-inertia";
-        names[MjtWarning::mjWARN_CONTACTFULL as usize] = "contacts-full";
-        names[MjtWarning::mjWARN_CNSTRFULL as usize] = "constraints-full";
-        names[MjtWarning::mjWARN_BADQPOS as usize] = "bad-position";
-        names[MjtWarning::mjWARN_BADQVEL as usize] = "bad-velocity";
-        names[MjtWarning::mjWARN_BADQACC as usize] = "bad-acceleration";
-        names[MjtWarning::mjWARN_BADCTRL as usize] = "bad-control";
-        names
-    };
-    NAMES[kind]
+/// What runs and their records call a warning.
+fn warning_name(warning: Warning) -> &'static str {
+    match warning {
+        Warning::BadInertia => "bad-inertia",
+        Warning::ContactsFull => "contacts-full",
+        Warning::ConstraintsFull => "constraints-full",
+        Warning::BadPosition => "bad-position",
+        Warning::BadVelocity => "bad-velocity",
+        Warning::BadAcceleration => "bad-acceleration",
+        Warning::BadControl => "bad-control",
+    }
 }
 
 impl Env for MujocoEnv {
@@ -288,18 +273,18 @@ impl Constraint for MujocoEnv {
 impl Snapshot for MujocoEnv {
     fn save(&self) -> Vec<f64> {
         let mut state = vec![self.t as f64, self.x];
-        state.extend_from_slice(&self.data.state(INTEGRATION));
+        state.extend_from_slice(&self.data.state());
         state
     }
 
     fn restore(&mut self, state: &[f64]) -> Result<()> {
-        let needed = 2 + self.data.model().state_size(INTEGRATION);
+        let needed = 2 + self.data.model().state_size();
         if state.len() != needed {
             let text = format!("a saved state of {} has {needed} numbers, not {}", self.spec.name, state.len());
             return Err(Error::other(text));
         }
         self.data.reset(); // clears warnings
-        self.data.set_state(&state[2..], INTEGRATION).map_err(|e| Error::other(e.to_string()))?;
+        self.data.set_state(&state[2..]);
         self.t = state[0] as usize;
         self.x = state[1];
         self.observe();
@@ -332,26 +317,27 @@ impl Snapshot for MujocoEnv {
 impl Scene for MujocoEnv {
     fn geoms(&self) -> Vec<Geom> {
         let model = self.data.model();
-        let shapes = model.geom_type().iter().zip(model.geom_size()).zip(model.geom_rgba()).enumerate();
+        let shapes = model.geom_shapes().zip(model.geom_size()).zip(model.geom_rgba()).enumerate();
         shapes
             .map(|(i, ((kind, size), rgba))| Geom {
                 shape: match kind {
-                    MjtGeomBase::mjGEOM_PLANE => Shape::Plane,
-                    MjtGeomBase::mjGEOM_CAPSULE => Shape::Capsule,
-                    MjtGeomBase::mjGEOM_ELLIPSOID => Shape::Ellipsoid,
-                    MjtGeomBase::mjGEOM_CYLINDER => Shape::Cylinder,
-                    MjtGeomBase::mjGEOM_BOX => Shape::Box,
+                    sskp_mujoco::Shape::Plane => Shape::Plane,
+                    sskp_mujoco::Shape::Capsule => Shape::Capsule,
+                    sskp_mujoco::Shape::Ellipsoid => Shape::Ellipsoid,
+                    sskp_mujoco::Shape::Cylinder => Shape::Cylinder,
+                    sskp_mujoco::Shape::Box => Shape::Box,
                     _ => Shape::Sphere,
                 },
                 size: size.map(|s| s as f32),
                 rgba: *rgba,
-                name: model.id_to_name(MjtObjBase::mjOBJ_GEOM, i).unwrap_or_default().into(),
+                name: model.name(Object::Geom, i).unwrap_or_default().into(),
             })
             .collect()
     }
 
     fn poses(&mut self, out: &mut Vec<Pose>) {
-        let scratch = self.scratch.get_or_insert_with(|| MjData::new(self.data.model_clone()));
+        let model = self.data.model();
+        let scratch = self.scratch.get_or_insert_with(|| Data::new(Arc::clone(model)).expect("memory for one more"));
         scratch.qpos_mut().copy_from_slice(self.data.qpos());
         scratch.kinematics();
         out.clear();

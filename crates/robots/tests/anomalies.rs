@@ -71,23 +71,23 @@ fn the_episode_after_an_anomaly_is_as_good_as_any() {
 
 #[test]
 fn the_action_tables_name_the_models_actuators_and_the_observations_its_joints() {
-    use mujoco_rs::prelude::*;
+    use sskp_mujoco::{Model, Object};
     for (robot, xml) in [
         ("ant", sskp_robots::ant::ROBOT.xml),
         ("cheetah", sskp_robots::cheetah::ROBOT.xml),
         ("hopper", sskp_robots::hopper::ROBOT.xml),
         ("humanoid", sskp_robots::humanoid::ROBOT.xml),
     ] {
-        let model = MjModel::from_xml_string(xml).unwrap();
+        let model = Model::from_xml(xml).unwrap();
         let contract = sskp_robots::find(robot).unwrap().contract;
-        let joint = |id: usize| model.id_to_name(MjtObjBase::mjOBJ_JOINT, id).unwrap_or_default().to_string();
+        let joint = |id: usize| model.name(Object::Joint, id).unwrap_or_default().to_string();
         for (i, column) in contract.action.iter().enumerate() {
             // An actuator's transmission names the joint it drives.
-            let driven = model.actuator_trnid()[i][0] as usize;
+            let driven = model.actuator_target()[i][0] as usize;
             assert_eq!(joint(driven), column.name, "{robot}: action {i}");
         }
         // The last observations are the velocities of the hinges, in the model's order.
-        let hinges: Vec<String> = (0..model.ffi().njnt as usize).map(joint).collect();
+        let hinges: Vec<String> = (0..model.joints()).map(joint).collect();
         let columns = contract.observation;
         for (name, column) in hinges.iter().rev().zip(columns.iter().rev()).take(contract.action.len()) {
             assert_eq!(format!("{name} velocity"), column.name, "{robot}");

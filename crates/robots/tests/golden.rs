@@ -4,8 +4,8 @@ use std::fs;
 use std::hint::black_box;
 use std::path::PathBuf;
 
-use mujoco_rs::prelude::*;
 use sskp_blocks::env::{Anomaly, End, Env};
+use sskp_mujoco::Object;
 use sskp_robots::sim::MujocoEnv;
 use sskp_robots::{Options, ROBOTS};
 
@@ -193,7 +193,7 @@ fn every_robot_has_trajectories_with_and_without_violations() {
 #[test]
 fn cheetahs_closed_form_is_a_touch_of_its_head() {
     let mut env = MujocoEnv::new(&sskp_robots::cheetah::ROBOT, Options::default()).expect("cheetah");
-    let geom = |name| env.data().model().name_to_id(MjtObjBase::mjOBJ_GEOM, name).expect("a geom") as i32;
+    let geom = |name| env.data().model().id(Object::Geom, name).expect("a geom");
     let (head, floor) = (geom("head"), geom("floor"));
     let mut rng = sskp_blocks::rng::Rng::stream(1, "golden-poses");
     let (mut touching, poses) = (0, 20_000);
@@ -203,7 +203,7 @@ fn cheetahs_closed_form_is_a_touch_of_its_head() {
         state[2] = rng.uniform(-6.3, 6.3);
         state[3..9].fill_with(|| rng.uniform(-0.5, 0.5));
         env.snapshot().unwrap().start_from(&state).expect("a pose");
-        let touch = env.data().contact().iter().any(|c| c.geom == [head, floor] || c.geom == [floor, head]);
+        let touch = env.data().contacts().any(|geoms| geoms == [head, floor] || geoms == [floor, head]);
         assert_eq!(env.constraint().unwrap().violates(env.obs()), touch, "{state:?}");
         touching += usize::from(touch);
     }

@@ -12,11 +12,12 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 use clap::Args;
+use sskp_fetch::Python;
 
 use super::peers::measure;
 use super::record;
 use super::table::{markdown, verdict};
-use crate::python::{Python, virtual_environment};
+use crate::venv::virtual_environment;
 use crate::{build, json};
 
 /// A robot by its name in `sskp` and in benches/envs_gymnasium.py, and how many times Gymnasium's speed we aim at.

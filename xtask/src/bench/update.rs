@@ -10,12 +10,13 @@ use std::process::Command;
 
 use anyhow::Result;
 use clap::Args;
+use sskp_fetch::Python;
 
 use super::methods;
 use super::peers::measure;
 use super::record;
 use super::table::{markdown, verdict};
-use crate::python::{Python, virtual_environment};
+use crate::venv::virtual_environment;
 use crate::{build, json};
 
 /// What the virtual environment holds. The stamp in it repeats this, so that a change here makes a new one. PyPI has no

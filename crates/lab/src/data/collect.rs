@@ -307,18 +307,12 @@ fn provenance(
     map
 }
 
-/// What computed the robot's motion. The version is the one this build was resolved to, which `mujoco-rs` insists on
-/// when it meets the library.
+/// What computed the robot's motion.
 fn simulator(env: &str) -> String {
     if env == "toy" {
         return "the toy's own equations".into();
     }
-    let lock = include_str!("../../../../Cargo.lock");
-    let version = lock
-        .split("[[package]]")
-        .find(|package| package.contains("name = \"mujoco-rs\""))
-        .and_then(|package| package.split("+mj-").nth(1)?.split('"').next());
-    format!("MuJoCo {}", version.unwrap_or("of unknown version"))
+    format!("MuJoCo {}", sskp_robots::MUJOCO_VERSION)
 }
 
 /// A progress bar over what was asked for; plain lines now and then where there is no terminal.

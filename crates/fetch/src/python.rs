@@ -1,12 +1,11 @@
 //! Calling `python3` and `pip`, and saying in one sentence what to do when they fail.
 
 use std::ffi::OsString;
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
-use anyhow::{Context as _, Error, Result, anyhow};
+use anyhow::{Error, Result, anyhow};
 
 /// A Python interpreter, by name or by path.
 pub struct Python {
@@ -14,10 +13,12 @@ pub struct Python {
 }
 
 impl Python {
+    /// The interpreter called `program`.
     pub fn new(program: impl Into<OsString>) -> Python {
         Python { program: program.into() }
     }
 
+    /// A command of it, without arguments.
     pub fn command(&self) -> Command {
         Command::new(&self.program)
     }
@@ -131,34 +132,6 @@ fn explain(stderr: &str, purpose: &str) -> Error {
     anyhow!("Python could not {purpose} ({reason}): correct this and run the command again")
 }
 
-/// Makes the virtual environment, unless a complete one is there, and returns its interpreter.
-pub fn virtual_environment(folder: &Path, python: &Python, requirements: &[&str], size: &str) -> Result<PathBuf> {
-    let interpreter = folder.join("bin/python");
-    // Written last: an interrupted installation has no stamp and is made anew.
-    let stamp = folder.join("complete");
-    let wanted = requirements.join("\n");
-    // `exists` follows links, so an environment whose Python was uninstalled is made anew, too.
-    if fs::read_to_string(&stamp).ok().as_deref() == Some(&wanted) && interpreter.exists() {
-        return Ok(interpreter);
-    }
-    println!("making a virtual environment with {} in {}", requirements.join(", "), folder.display());
-    println!("this downloads {size}, once");
-    if folder.exists() {
-        fs::remove_dir_all(folder).with_context(|| format!("{} cannot be removed", folder.display()))?;
-    }
-    let temporary = folder.join("tmp");
-    python.run(python.command().args(["-m", "venv"]).arg(folder), "make a virtual environment")?;
-    fs::create_dir_all(&temporary).with_context(|| format!("{} cannot be created", temporary.display()))?;
-    let inside = Python::new(&interpreter);
-    let mut install = inside.pip(&temporary);
-    install.args(["install", "--only-binary", ":all:"]).args(requirements);
-    inside.run(&mut install, "install what is compared with")?;
-    // Best effort: an empty left-over folder does no harm.
-    let _ = fs::remove_dir_all(&temporary);
-    fs::write(&stamp, wanted).with_context(|| format!("{} cannot be written", stamp.display()))?;
-    Ok(interpreter)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,26 +174,5 @@ mod tests {
         let python = Python::new("sh");
         let error = python.run(python.command().args(["-c", "exit 127"]), "start").unwrap_err().to_string();
         assert!(error.contains("was not found"), "{error}");
-    }
-
-    const REQUIREMENTS: [&str; 2] = ["a==1", "b==2"];
-
-    #[test]
-    fn a_complete_virtual_environment_is_kept_and_a_broken_one_is_an_error() {
-        let folder = tempfile::tempdir().unwrap();
-        let environment = folder.path().join("venv");
-        let broken = Python::new("false");
-        assert!(virtual_environment(&environment, &broken, &REQUIREMENTS, "little").is_err());
-        fs::create_dir_all(environment.join("bin")).unwrap();
-        fs::write(environment.join("bin/python"), "").unwrap();
-        assert!(virtual_environment(&environment, &broken, &REQUIREMENTS, "little").is_err());
-        assert!(!environment.exists(), "an environment without a stamp is made anew");
-        fs::create_dir_all(environment.join("bin")).unwrap();
-        fs::write(environment.join("bin/python"), "").unwrap();
-        fs::write(environment.join("complete"), REQUIREMENTS.join("\n")).unwrap();
-        assert_eq!(
-            virtual_environment(&environment, &broken, &REQUIREMENTS, "little").unwrap(),
-            environment.join("bin/python")
-        );
     }
 }

@@ -1,21 +1,32 @@
 //! Set-up against a `python3` of our own: a shell script that plays pip and hands everything else to the real one.
 
+use std::fs;
+use std::io;
 use std::process::Command;
 
 use tempfile::TempDir;
 
 use super::*;
+use crate::own::is_the_library;
+use crate::staged::{PARTIAL, explain_io};
 use crate::testing::write_script;
 
-/// Small stand-ins for the real wheels: same places, contents "library", "ant" and "hopper".
+/// Small stand-ins for the real wheels: same places, contents "library", "header", "ant" and "hopper".
 const TEST_MUJOCO: Wheel = Wheel {
     package: "mujoco",
     version: "3.17.0",
-    files: &[Pinned {
-        member: "mujoco/libmujoco.so.3.17.0",
-        place: "mujoco/libmujoco.so.3.17.0",
-        sha256: "b718f1354f7247312eca086d9a024afe5fa717ddea5adeddd6f12bcf945b2e8c",
-    }],
+    files: &[
+        Pinned {
+            member: "mujoco/libmujoco.so.3.17.0",
+            place: "mujoco/libmujoco.so.3.17.0",
+            sha256: "b718f1354f7247312eca086d9a024afe5fa717ddea5adeddd6f12bcf945b2e8c",
+        },
+        Pinned {
+            member: "mujoco/include/mujoco/mujoco.h",
+            place: "mujoco/include/mujoco/mujoco.h",
+            sha256: "1e0584a25d9f43bf5cbd0aec01eb1af2220ed085b4e7f1837b0d89958cae353a",
+        },
+    ],
 };
 const TEST_ROBOTS: Wheel = Wheel {
     package: "gymnasium",
@@ -62,9 +73,7 @@ impl Scene {
     /// A working pip and an index with the right wheels.
     fn working() -> Scene {
         let scene = Scene::new(SERVE);
-        scene.publish("mujoco-3.17.0-cp312-cp312-manylinux.whl", &[("mujoco/libmujoco.so.3.17.0", "library")]);
-        scene
-            .publish("gymnasium-1.4.0-py3-none-any.whl", &[("assets/ant.xml", "ant"), ("assets/hopper.xml", "hopper")]);
+        scene.publish_all();
         scene
     }
 
@@ -85,6 +94,15 @@ impl Scene {
         assert!(command.status().unwrap().success());
     }
 
+    /// Puts the right wheels into the index.
+    fn publish_all(&self) {
+        self.publish(
+            "mujoco-3.17.0-cp312-cp312-manylinux.whl",
+            &[("mujoco/libmujoco.so.3.17.0", "library"), ("mujoco/include/mujoco/mujoco.h", "header")],
+        );
+        self.publish("gymnasium-1.4.0-py3-none-any.whl", &[("assets/ant.xml", "ant"), ("assets/hopper.xml", "hopper")]);
+    }
+
     fn sources(&self) -> Sources {
         Sources { python: Python::new(self.path("python3")), mujoco: None, assets: None }
     }
@@ -98,7 +116,8 @@ impl Scene {
     }
 
     fn set_up_with(&self, sources: &Sources) -> Result<()> {
-        lay(&self.vendor(), sources, &TEST_MUJOCO, &TEST_ROBOTS)
+        mujoco(&self.vendor(), sources, &TEST_MUJOCO)?;
+        assets(&self.vendor(), sources, &TEST_ROBOTS).map(|_| ())
     }
 
     /// The one sentence that a failing set-up gives.
@@ -145,15 +164,17 @@ impl Scene {
 const SERVE: &str = r#"cp "$index/${requirement%%==*}-"*.whl "$into""#;
 
 const COMPLETE: [&str; 4] =
-    ["assets/ant.xml", "assets/hopper.xml", "mujoco/libmujoco.so", "mujoco/libmujoco.so.3.17.0"];
+    ["assets/ant.xml", "assets/hopper.xml", "mujoco/include/mujoco/mujoco.h", "mujoco/libmujoco.so.3.17.0"];
+
+/// What is laid when the second wheel fails: each wheel's files come together or not at all.
+const MUJOCO_ALONE: [&str; 2] = ["mujoco/include/mujoco/mujoco.h", "mujoco/libmujoco.so.3.17.0"];
 
 #[test]
 fn everything_is_fetched_once() {
     let scene = Scene::working();
     scene.set_up().unwrap();
     assert_eq!(scene.laid(), COMPLETE);
-    assert_eq!(fs::read_to_string(scene.vendor().join("mujoco/libmujoco.so")).unwrap(), "library");
-    assert_eq!(fs::read_link(scene.vendor().join("mujoco/libmujoco.so")).unwrap(), Path::new(LIBRARY));
+    assert_eq!(fs::read_to_string(scene.vendor().join("mujoco").join(LIBRARY)).unwrap(), "library");
     assert_eq!((scene.calls_of_pip(), scene.partials()), (2, 0));
 
     scene.set_up().unwrap();
@@ -165,11 +186,13 @@ fn only_what_is_wrong_is_fetched_again() {
     let scene = Scene::working();
     scene.set_up().unwrap();
     fs::write(scene.vendor().join("assets/ant.xml"), "an").unwrap();
-    fs::remove_file(scene.vendor().join("mujoco/libmujoco.so")).unwrap();
     scene.set_up().unwrap();
     assert_eq!(scene.laid(), COMPLETE);
     assert_eq!(fs::read_to_string(scene.vendor().join("assets/ant.xml")).unwrap(), "ant");
     assert_eq!(scene.calls_of_pip(), 3);
+    fs::remove_file(scene.vendor().join("mujoco/include/mujoco/mujoco.h")).unwrap();
+    scene.set_up().unwrap();
+    assert_eq!((scene.laid(), scene.calls_of_pip()), (COMPLETE.map(String::from).to_vec(), 4));
 }
 
 #[test]
@@ -191,8 +214,7 @@ fn an_interrupted_download_leaves_nothing_in_place_and_can_be_repeated() {
     let scene = Scene::new(&format!(
         "if [ ! -e \"$index/once\" ]; then touch \"$index/once\"; echo half > \"$into/mujoco-3.17.0-x.whl\"; kill -KILL $$; fi\n{SERVE}"
     ));
-    scene.publish("mujoco-3.17.0-cp312-cp312-manylinux.whl", &[("mujoco/libmujoco.so.3.17.0", "library")]);
-    scene.publish("gymnasium-1.4.0-py3-none-any.whl", &[("assets/ant.xml", "ant"), ("assets/hopper.xml", "hopper")]);
+    scene.publish_all();
     assert!(scene.failure().starts_with("Python could not download mujoco 3.17.0"));
     assert_eq!((scene.laid().len(), scene.partials()), (0, 0));
     scene.set_up().unwrap();
@@ -239,21 +261,21 @@ fn a_full_disk_is_said() {
 }
 
 #[test]
-fn a_wrong_hash_installs_nothing() {
+fn a_wrong_hash_installs_nothing_of_its_wheel() {
     let scene = Scene::working();
     scene.publish("gymnasium-1.4.0-py3-none-any.whl", &[("assets/ant.xml", "ant"), ("assets/hopper.xml", "other")]);
     let sentence = scene.failure();
     assert!(sentence.starts_with("assets/hopper.xml in the fetched wheel gymnasium 1.4.0 has sha256"), "{sentence}");
-    assert_eq!((scene.laid().len(), scene.partials()), (0, 0));
+    assert_eq!((scene.laid(), scene.partials()), (MUJOCO_ALONE.map(String::from).to_vec(), 0));
 }
 
 #[test]
-fn a_broken_wheel_installs_nothing() {
+fn a_broken_wheel_installs_nothing_of_it() {
     let scene = Scene::working();
     fs::write(scene.path("index/gymnasium-1.4.0-py3-none-any.whl"), "no zip file").unwrap();
     let sentence = scene.failure();
     assert!(sentence.starts_with("Python could not read assets/ant.xml from the fetched wheel"), "{sentence}");
-    assert_eq!((scene.laid().len(), scene.partials()), (0, 0));
+    assert_eq!((scene.laid(), scene.partials()), (MUJOCO_ALONE.map(String::from).to_vec(), 0));
 }
 
 #[test]
@@ -263,8 +285,7 @@ fn a_python_without_wheels_of_its_own_takes_those_of_another() {
          echo 'ERROR: Could not find a version (from versions: 2.2.0)' >&2\n\
          echo 'ERROR: No matching distribution found' >&2; exit 1;; esac\n{SERVE}"
     ));
-    scene.publish("mujoco-3.17.0-cp312-cp312-manylinux.whl", &[("mujoco/libmujoco.so.3.17.0", "library")]);
-    scene.publish("gymnasium-1.4.0-py3-none-any.whl", &[("assets/ant.xml", "ant"), ("assets/hopper.xml", "hopper")]);
+    scene.publish_all();
     scene.set_up().unwrap();
     assert_eq!(scene.laid(), COMPLETE);
 }
@@ -303,46 +324,59 @@ fn another_platform_is_refused() {
     assert!(check_platform("macos", "aarch64").unwrap_err().to_string().starts_with("this is macos on aarch64"));
 }
 
+/// The first lines of a header of the pinned release.
+const HEADER: &str = "#define mjVERSION_HEADER 3017000\n";
+
 #[test]
-fn a_named_mujoco_is_linked_and_no_python_is_needed() {
+fn a_named_mujoco_is_used_where_it_lies_and_no_python_is_needed() {
     let scene = Scene::working();
-    for (name, content) in
-        [("own/lib/libmujoco.so.3.17.0", "library"), ("xml/ant.xml", "ant"), ("xml/hopper.xml", "hopper")]
-    {
+    for (name, content) in [
+        ("own/lib/libmujoco.so.3.17.0", "library"),
+        ("own/include/mujoco/mujoco.h", HEADER),
+        ("xml/ant.xml", "ant"),
+        ("xml/hopper.xml", "hopper"),
+    ] {
         fs::create_dir_all(scene.path(name).parent().unwrap()).unwrap();
         fs::write(scene.path(name), content).unwrap();
     }
     fs::remove_file(scene.path("python3")).unwrap();
-    let own = Sources { mujoco: Some(scene.path("own")), assets: Some(scene.path("xml")), ..scene.sources() };
-    scene.set_up_with(&own).unwrap();
-    assert_eq!(scene.laid(), COMPLETE);
-    let library = scene.vendor().join("mujoco").join(LIBRARY);
-    assert_eq!(fs::read_link(&library).unwrap(), scene.path("own/lib").join(LIBRARY).canonicalize().unwrap());
-    assert_eq!(fs::read_to_string(scene.vendor().join("mujoco/libmujoco.so")).unwrap(), "library");
-    // The other layout, without lib/; and again, which changes nothing.
-    let own = Sources { mujoco: Some(scene.path("own/lib")), ..own };
-    scene.set_up_with(&own).unwrap();
-    scene.set_up_with(&own).unwrap();
-    assert_eq!(scene.laid(), COMPLETE);
+    let lib = scene.path("own/lib").canonicalize().unwrap();
+    // The folder of a release, and the folder of its library.
+    for folder in ["own", "own/lib"] {
+        let own = Sources { mujoco: Some(scene.path(folder)), assets: Some(scene.path("xml")), ..scene.sources() };
+        let found = mujoco(&scene.vendor(), &own, &TEST_MUJOCO).unwrap();
+        assert_eq!((&found.library, found.note), (&lib, None));
+        assert_eq!(fs::read_to_string(found.include.join("mujoco/mujoco.h")).unwrap(), HEADER);
+        let xml = assets(&scene.vendor(), &own, &TEST_ROBOTS).unwrap();
+        assert_eq!(xml, scene.path("xml").canonicalize().unwrap());
+    }
+    assert_eq!(scene.laid().len(), 0, "nothing is copied or linked");
+}
+
+#[test]
+fn headers_that_a_named_mujoco_lacks_are_fetched_and_those_of_another_release_refused() {
+    let scene = Scene::working();
+    fs::create_dir(scene.path("own")).unwrap();
+    fs::write(scene.path("own").join(LIBRARY), "library").unwrap();
+    let own = Sources { mujoco: Some(scene.path("own")), ..scene.sources() };
+    let found = mujoco(&scene.vendor(), &own, &TEST_MUJOCO).unwrap();
+    assert_eq!(found.include, scene.vendor().join("mujoco/include"));
+    assert_eq!(scene.laid(), ["mujoco/include/mujoco/mujoco.h"]);
+
+    fs::create_dir_all(scene.path("own/include/mujoco")).unwrap();
+    fs::write(scene.path("own/include/mujoco/mujoco.h"), "#define mjVERSION_HEADER 3016000\n").unwrap();
+    let sentence = scene.failure_with(&own);
+    assert!(sentence.contains("mujoco.h is not the header of MuJoCo 3.17.0"), "{sentence}");
 }
 
 #[test]
 fn a_link_whose_target_is_gone_is_replaced() {
     let scene = Scene::working();
     fs::create_dir_all(scene.vendor().join("mujoco")).unwrap();
-    symlink("/nowhere/library", scene.vendor().join("mujoco").join(LIBRARY)).unwrap();
+    std::os::unix::fs::symlink("/nowhere/library", scene.vendor().join("mujoco").join(LIBRARY)).unwrap();
     scene.set_up().unwrap();
     assert_eq!(fs::read_to_string(scene.vendor().join("mujoco").join(LIBRARY)).unwrap(), "library");
     assert!(scene.vendor().join("mujoco").join(LIBRARY).symlink_metadata().unwrap().is_file());
-}
-
-#[test]
-fn the_vendor_folder_named_as_its_own_source_does_not_link_to_itself() {
-    let scene = Scene::working();
-    scene.set_up().unwrap();
-    let own = Sources { mujoco: Some(scene.vendor().join("mujoco")), ..scene.sources() };
-    scene.set_up_with(&own).unwrap();
-    assert_eq!(fs::read_to_string(scene.vendor().join("mujoco/libmujoco.so")).unwrap(), "library");
 }
 
 #[test]
@@ -384,7 +418,6 @@ fn named_assets_that_are_missing_or_wrong_are_said() {
     fs::write(scene.path("xml/ant.xml"), "aunt").unwrap();
     let sentence = scene.failure_with(&own);
     assert!(sentence.contains("ant.xml is not the file of Gymnasium 1.4.0"), "{sentence}");
-    assert_eq!(scene.laid().len(), 0);
 }
 
 #[test]
@@ -396,6 +429,7 @@ fn pins_are_hashes_and_places_are_distinct() {
     let mut places: Vec<&str> = files.iter().map(|pinned| pinned.place).collect();
     places.sort_unstable();
     places.dedup();
-    assert_eq!(places.len(), 5);
+    assert_eq!(places.len(), files.len());
+    assert_eq!(MUJOCO.files[0].place, format!("mujoco/{LIBRARY}"));
     assert_eq!(sha256(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
