@@ -1,11 +1,13 @@
-//! Two critics on `[s, a]` with slow copies: the risk critic of Recovery RL, the critics of CPQ.
+//! Two critics on `[s, a]` with slow copies: SAC's critics, the risk critic of Recovery RL, the critics of CPQ.
 //!
-//! Outputs are raw numbers; what they mean (a value, a logit) and which of the two counts is the caller's business.
+//! Outputs are raw numbers; what they mean (a value, a logit) and which of the two counts is the caller's business. A learner
+//! alone uses [`Twin`] by itself; the threads of a [`Team`] have a [`TwinTape`] and gradients each, and share its networks.
 
 use crate::Result;
 use crate::checkpoint::{Loader, Saver};
 use crate::nets::{Mlp, Model, Tape, polyak};
 use crate::rng::Rng;
+use crate::team::Team;
 
 /// Which of two outputs counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +16,8 @@ pub enum Pick {
     Least,
     /// The greater: cautious about costs.
     Greatest,
+    /// That of this critic, 0 or 1, in every row.
+    Only(usize),
 }
 
 impl Pick {
@@ -25,7 +29,22 @@ impl Pick {
         match self {
             Pick::Least => a <= b,
             Pick::Greatest => a >= b,
+            Pick::Only(which) => which == 0,
         }
+    }
+    /// Whether this critic's output may count at all.
+    fn asks(self, which: usize) -> bool {
+        !matches!(self, Pick::Only(other) if other != which)
+    }
+}
+
+/// Writes `[state, choice]` rows: a critic's input.
+pub fn join(out: &mut Vec<f32>, state: &[f32], obs: usize, choice: &[f32], action: usize) {
+    let n = state.len() / obs;
+    out.resize(n * (obs + action), 0.0);
+    for (i, row) in out.chunks_exact_mut(obs + action).enumerate() {
+        row[..obs].copy_from_slice(&state[i * obs..][..obs]);
+        row[obs..].copy_from_slice(&choice[i * action..][..action]);
     }
 }
 
@@ -35,11 +54,7 @@ pub struct Twin {
     critics: [Model; 2],
     targets: [Mlp; 2],
     tau: f32,
-    // Scratch.
-    tapes: [Tape; 2],
-    d_out: Vec<f32>,
-    chosen: Vec<u32>,
-    d_chosen: Vec<f32>,
+    tape: TwinTape,
 }
 
 impl Twin {
@@ -47,13 +62,22 @@ impl Twin {
     pub fn new(sizes: &[usize], rate: f32, tau: f32, rng: &mut Rng) -> Self {
         let critics = [(); 2].map(|()| Model::new(sizes, rate, rng));
         let targets = [critics[0].net.clone(), critics[1].net.clone()];
-        let (tapes, d_out) = Default::default();
-        Self { critics, targets, tau, tapes, d_out, chosen: Vec::new(), d_chosen: Vec::new() }
+        Self { critics, targets, tau, tape: TwinTape::default() }
     }
 
     /// The critics' networks.
     pub fn nets(&self) -> [&Mlp; 2] {
         [&self.critics[0].net, &self.critics[1].net]
+    }
+
+    /// The targets' networks.
+    pub fn targets(&self) -> [&Mlp; 2] {
+        [&self.targets[0], &self.targets[1]]
+    }
+
+    /// Numbers that learn.
+    pub fn parameters(&self) -> usize {
+        self.critics.iter().map(|critic| critic.grad.len()).sum()
     }
 
     /// The critics with their gradients, to be looked at.
@@ -63,74 +87,38 @@ impl Twin {
 
     /// Outputs of both critics for `rows` of `input`.
     pub fn forward(&mut self, input: &[f32], rows: usize) -> [&[f32]; 2] {
-        let [a, b] = &mut self.tapes;
-        [self.critics[0].net.forward(input, rows, a), self.critics[1].net.forward(input, rows, b)]
+        let [a, b] = &self.critics;
+        self.tape.forward([&a.net, &b.net], input, rows)
     }
 
     /// What the last [`Twin::forward`] gave.
     pub fn outputs(&self) -> [&[f32]; 2] {
-        [self.tapes[0].output(), self.tapes[1].output()]
+        self.tape.outputs()
     }
 
     /// Outputs of both targets.
     pub fn forward_targets(&mut self, input: &[f32], rows: usize) -> [&[f32]; 2] {
-        let [a, b] = &mut self.tapes;
-        [self.targets[0].forward(input, rows, a), self.targets[1].forward(input, rows, b)]
+        let [a, b] = &self.targets;
+        self.tape.forward([a, b], input, rows)
     }
 
-    /// Adds to both critics' gradients that of a loss which, for a row's output, `loss` gives with its slope. Returns the sum of
-    /// the losses of both critics over all rows.
-    pub fn add_gradient(&mut self, input: &[f32], rows: usize, mut loss: impl FnMut(usize, f32) -> (f64, f32)) -> f64 {
-        self.d_out.resize(rows, 0.0);
-        let mut total = 0.0;
-        for (critic, tape) in self.critics.iter_mut().zip(&mut self.tapes) {
-            let out = critic.net.forward(input, rows, tape);
-            for row in 0..rows {
-                let (value, slope) = loss(row, out[row]);
-                total += value;
-                self.d_out[row] = slope;
-            }
-            critic.net.backward(input, rows, tape, &self.d_out[..rows], Some(&mut critic.grad), None);
-        }
-        total
+    /// [`TwinTape::add_gradient`], to the critics' own gradients.
+    pub fn add_gradient(&mut self, input: &[f32], rows: usize, loss: impl FnMut(usize, f32) -> (f64, f32)) -> f64 {
+        let [a, b] = &mut self.critics;
+        self.tape.add_gradient([&a.net, &b.net], [&mut a.grad, &mut b.grad], input, rows, loss)
     }
 
-    /// After [`Twin::forward`] on `[s, a]` rows: the gradient in the actions (the columns from `from` on) of a loss whose slope at
-    /// the picked output of a row is `slope`. Rows with slope 0 cost nothing.
+    /// [`TwinTape::action_gradient`], after [`Twin::forward`].
     pub fn action_gradient(
         &mut self,
         rows: usize,
         pick: Pick,
         from: usize,
-        mut slope: impl FnMut(usize, f32) -> f32,
+        slope: impl FnMut(usize, f32) -> f32,
         d_action: &mut [f32],
     ) {
-        let dim = self.critics[0].net.inputs() - from;
-        assert_eq!(d_action.len(), rows * dim);
-        d_action.fill(0.0);
-        for i in 0..2 {
-            self.chosen.clear();
-            self.d_out.clear();
-            let [a, b] = [self.tapes[0].output(), self.tapes[1].output()];
-            for row in 0..rows {
-                if pick.takes_first(a[row], b[row]) == (i == 0) {
-                    let d = slope(row, if i == 0 { a[row] } else { b[row] });
-                    if d != 0.0 {
-                        self.chosen.push(row as u32);
-                        self.d_out.push(d);
-                    }
-                }
-            }
-            if self.chosen.is_empty() {
-                continue;
-            }
-            self.d_chosen.resize(rows * dim, 0.0);
-            let d_chosen = &mut self.d_chosen[..self.chosen.len() * dim];
-            self.critics[i].net.input_gradient(&self.chosen, &mut self.tapes[i], &self.d_out, from, d_chosen);
-            for (d, row) in d_chosen.chunks_exact(dim).zip(&self.chosen) {
-                d_action[*row as usize * dim..][..dim].copy_from_slice(d);
-            }
-        }
+        let [a, b] = &self.critics;
+        self.tape.action_gradient([&a.net, &b.net], rows, pick, from, slope, d_action);
     }
 
     /// One Adam step of both critics, and their targets' step after them.
@@ -138,6 +126,13 @@ impl Twin {
         for (critic, target) in self.critics.iter_mut().zip(&mut self.targets) {
             critic.step();
             polyak(&mut target.params, &critic.net.params, self.tau);
+        }
+    }
+
+    /// The same on the sum of a team's gradients ([`Model::step_with`]); `grads(i, which)` is member i's for a critic.
+    pub fn step_with<'g>(&mut self, team: &Team, grads: impl Fn(usize, usize) -> &'g [f32] + Sync) {
+        for (which, (critic, target)) in self.critics.iter_mut().zip(&mut self.targets).enumerate() {
+            critic.step_with(team, |member| grads(member, which), Some((target, self.tau)));
         }
     }
 
@@ -167,6 +162,101 @@ impl Twin {
     }
 }
 
+/// What one thread needs to pass through two critics and back. Grows to the largest batch seen and is then reused.
+#[derive(Clone, Debug, Default)]
+pub struct TwinTape {
+    tapes: [Tape; 2],
+    d_out: Vec<f32>,
+    chosen: Vec<u32>,
+    d_chosen: Vec<f32>,
+}
+
+impl TwinTape {
+    /// Outputs of both networks for `rows` of `input`.
+    pub fn forward(&mut self, nets: [&Mlp; 2], input: &[f32], rows: usize) -> [&[f32]; 2] {
+        self.forward_picked(nets, Pick::Least, input, rows);
+        self.outputs()
+    }
+
+    /// Passes forward through those networks that `pick` looks at.
+    pub fn forward_picked(&mut self, nets: [&Mlp; 2], pick: Pick, input: &[f32], rows: usize) {
+        for which in (0..2).filter(|which| pick.asks(*which)) {
+            nets[which].forward(input, rows, &mut self.tapes[which]);
+        }
+    }
+
+    /// What the last forward pass gave.
+    pub fn outputs(&self) -> [&[f32]; 2] {
+        [self.tapes[0].output(), self.tapes[1].output()]
+    }
+
+    /// Adds to both gradients that of a loss which, for a row's output, `loss` gives with its slope. Returns the sum of the losses
+    /// of both critics over all rows.
+    pub fn add_gradient(
+        &mut self,
+        nets: [&Mlp; 2],
+        grads: [&mut [f32]; 2],
+        input: &[f32],
+        rows: usize,
+        mut loss: impl FnMut(usize, f32) -> (f64, f32),
+    ) -> f64 {
+        self.d_out.resize(rows, 0.0);
+        let mut total = 0.0;
+        for ((net, grad), tape) in nets.into_iter().zip(grads).zip(&mut self.tapes) {
+            let out = net.forward(input, rows, tape);
+            for row in 0..rows {
+                let (value, slope) = loss(row, out[row]);
+                total += value;
+                self.d_out[row] = slope;
+            }
+            net.backward(input, rows, tape, &self.d_out[..rows], Some(grad), None);
+        }
+        total
+    }
+
+    /// After a forward pass on `[s, a]` rows: the gradient in the actions (the columns from `from` on) of a loss whose slope at
+    /// the picked output of a row is `slope`. Each critic is asked only for the rows it is picked in; rows with slope 0 cost
+    /// nothing.
+    pub fn action_gradient(
+        &mut self,
+        nets: [&Mlp; 2],
+        rows: usize,
+        pick: Pick,
+        from: usize,
+        mut slope: impl FnMut(usize, f32) -> f32,
+        d_action: &mut [f32],
+    ) {
+        let dim = nets[0].inputs() - from;
+        assert_eq!(d_action.len(), rows * dim);
+        d_action.fill(0.0);
+        for which in (0..2).filter(|which| pick.asks(*which)) {
+            self.chosen.clear();
+            self.d_out.clear();
+            self.chosen.reserve(rows);
+            self.d_out.reserve(rows);
+            let [a, b] = [self.tapes[0].output(), self.tapes[1].output()];
+            let out = [a, b][which];
+            for row in 0..rows {
+                let picked = matches!(pick, Pick::Only(_)) || pick.takes_first(a[row], b[row]) == (which == 0);
+                let d = if picked { slope(row, out[row]) } else { 0.0 };
+                if d != 0.0 {
+                    self.chosen.push(row as u32);
+                    self.d_out.push(d);
+                }
+            }
+            if self.chosen.is_empty() {
+                continue;
+            }
+            self.d_chosen.resize(rows * dim, 0.0);
+            let d_chosen = &mut self.d_chosen[..self.chosen.len() * dim];
+            nets[which].input_gradient(&self.chosen, &mut self.tapes[which], &self.d_out, from, d_chosen);
+            for (d, row) in d_chosen.chunks_exact(dim).zip(&self.chosen) {
+                d_action[*row as usize * dim..][..dim].copy_from_slice(d);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,7 +271,7 @@ mod tests {
 
     #[test]
     fn the_picked_critic_gives_the_action_gradient() {
-        for pick in [Pick::Least, Pick::Greatest] {
+        for pick in [Pick::Least, Pick::Greatest, Pick::Only(0), Pick::Only(1)] {
             // The first seed at which now one and now the other critic is greater.
             let mixed = |(twin, input): &mut (Twin, Vec<f32>)| {
                 let [a, b] = twin.forward(input, 6);

@@ -3,6 +3,8 @@
 //! A head is a row `[mean…, raw log σ…]` of `2·dim` numbers; log σ is the raw value kept inside
 //! [`LOG_STD_MIN`], [`LOG_STD_MAX`], with no gradient outside.
 
+use super::smooth;
+
 /// Least log σ: σ = 2e-9 is as good as deterministic.
 pub const LOG_STD_MIN: f32 = -20.0;
 /// Greatest log σ.
@@ -20,10 +22,9 @@ fn free(raw: f32) -> bool {
     (LOG_STD_MIN..=LOG_STD_MAX).contains(&raw)
 }
 
-/// log(1 + eˣ) without overflow, by the standard library. [`super::smooth::softplus`] is the faster one, and differs in its last bit: here it would
-/// change every run of every method for little time.
+/// log(1 + eˣ).
 pub fn softplus(x: f32) -> f32 {
-    x.max(0.0) + (-x.abs()).exp().ln_1p()
+    smooth::softplus(x).0
 }
 
 /// log N(x; mean, σ²) of one coordinate, for z = (x − mean)/σ.

@@ -62,20 +62,14 @@ impl Mlp {
         &self.sizes
     }
 
-    /// Start of each layer's weights in the flat array, with its inputs and outputs.
-    fn layout(&self) -> impl DoubleEndedIterator<Item = (usize, usize, usize, usize)> + '_ {
-        let mut at = 0;
-        let layers: Vec<_> = self
-            .sizes
-            .windows(2)
-            .enumerate()
-            .map(|(i, w)| {
-                let here = at;
-                at += (w[0] + 1) * w[1];
-                (i, here, w[0], w[1])
-            })
-            .collect();
-        layers.into_iter()
+    /// The layers, last first: number, start of its weights in the flat array, inputs, outputs.
+    fn layers_back(&self) -> impl Iterator<Item = (usize, usize, usize, usize)> + '_ {
+        let mut at = self.params.len();
+        (0..self.sizes.len() - 1).rev().map(move |i| {
+            let (inputs, outputs) = (self.sizes[i], self.sizes[i + 1]);
+            at -= (inputs + 1) * outputs;
+            (i, at, inputs, outputs)
+        })
     }
 
     /// Outputs `[rows, outputs]` for inputs `x[rows, inputs]`.
@@ -135,7 +129,7 @@ impl Mlp {
     ) {
         self.begin_backward(rows, d_output, tape);
         let Tape { layers, delta: [here, below] } = tape;
-        for (i, at, inputs, outputs) in self.layout().rev() {
+        for (i, at, inputs, outputs) in self.layers_back() {
             let delta = &here[..rows * outputs];
             let weights = &self.params[at..at + inputs * outputs];
             let input = if i == 0 { x } else { &layers[i - 1][..] };
@@ -167,7 +161,7 @@ impl Mlp {
         let rows = chosen.len();
         self.begin_backward(rows, d_output, tape);
         let Tape { layers, delta: [here, below] } = tape;
-        for (i, at, inputs, outputs) in self.layout().rev() {
+        for (i, at, inputs, outputs) in self.layers_back() {
             let delta = &here[..rows * outputs];
             if i == 0 {
                 let weights = &self.params[at + from * outputs..at + inputs * outputs];

@@ -545,7 +545,6 @@ impl Method for Sskp {
         self.load_policy(from)?;
         self.risk.load(from)?;
         self.policy.load(from)?;
-        self.policy.set_prior(self.prior());
         self.positive.load("positive", from)?;
         self.unlabelled.load("unlabelled", from)?;
         self.replay.load("skills", from)?;
