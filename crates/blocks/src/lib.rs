@@ -10,6 +10,7 @@ pub mod judge;
 pub mod nets;
 pub mod offline;
 pub mod record;
+pub mod registry;
 pub mod replay;
 pub mod rng;
 pub mod run;

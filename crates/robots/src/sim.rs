@@ -3,18 +3,34 @@
 use std::sync::{Arc, Mutex, OnceLock};
 
 use sskp_blocks::env::{Anomaly, Constraint, End, Env, Geom, Pose, Scene, Shape, Snapshot, Spec, Step};
+use sskp_blocks::registry::{Contract, EnvEntry, EnvOptions};
 use sskp_blocks::rng::Rng;
 use sskp_blocks::{Error, Result};
 use sskp_mujoco::{Data, Model, Object, Warning};
 
-use crate::{Contract, Options};
-
-/// One robot, as data. The rest of its file is its contract's tables and its violation.
+/// One robot, as data: its model, how it is driven and observed, its reward and its violation. The rest of a robot's file here is
+/// its contract's tables.
+///
+/// A robot of your own is its XML and what differs from the defaults:
+///
+/// ```no_run
+/// use sskp_robots::sim::Robot;
+///
+/// let xml = std::fs::read_to_string("walker.xml").unwrap();
+/// let robot = Robot {
+///     reward: Box::new(|motion| motion.speed - 1e-3 * motion.squared_controls),
+///     violates: Box::new(|obs| !(obs[0] > 0.8)), // fallen below 0.8 m
+///     ..Robot::new("walker", xml)
+/// };
+/// let env = robot.into_entry().make(Default::default())?;
+/// # Ok::<(), sskp_blocks::Error>(())
+/// ```
 pub struct Robot {
     /// Registry name.
-    pub name: &'static str,
-    /// The model, compiled in, so that a copied binary needs nothing but MuJoCo's library.
-    pub xml: &'static str,
+    pub name: String,
+    /// The model as MuJoCo's XML. Those of the robots here are compiled in, so that a copied binary needs nothing but MuJoCo's
+    /// library.
+    pub xml: Arc<str>,
     /// Physics steps per control step.
     pub frame_skip: usize,
     /// Leading entries of `qpos` that are not observed: the position along the ground.
@@ -25,20 +41,60 @@ pub struct Robot {
     pub runaway: f64,
     /// What an action of 1 is as a control (Humanoid's actuators have the range ±0.4).
     pub action_scale: f64,
-    /// Whose forward motion is rewarded.
+    /// Whose forward motion is measured.
     pub forward: Forward,
-    /// Weight of the forward speed.
-    pub forward_weight: f64,
-    /// Weight of the squared controls.
-    pub control_cost: f64,
-    /// Charged on contact forces when [`Options::contact_costs`] is set.
-    pub contact_cost: fn(&[[f64; 6]]) -> f64,
+    /// The reward of a step.
+    pub reward: Box<dyn Fn(&Motion) -> f64 + Send + Sync>,
     /// Noise of the start state.
     pub noise: Noise,
     /// The constraint, on an observation: true is a violation.
-    pub violates: fn(&[f64]) -> bool,
+    pub violates: Box<dyn Fn(&[f64]) -> bool + Send + Sync>,
+    /// Steps after which an episode is truncated.
+    pub time_limit: Option<usize>,
     /// The tables.
     pub contract: Contract,
+}
+
+/// What a control step moved: what a reward is made of.
+pub struct Motion<'a> {
+    /// Forward speed, m/s, of what [`Robot::forward`] names.
+    pub speed: f64,
+    /// Sum of the squared controls.
+    pub squared_controls: f64,
+    /// The observation after the step.
+    pub obs: &'a [f64],
+    /// Forces and torques on every body; empty unless [`EnvOptions::contact_costs`] asks for them.
+    pub contact_forces: &'a [[f64; 6]],
+}
+
+impl Robot {
+    /// A robot out of its model, with the first joint as the way forward, rewarded by its speed, and never violated.
+    pub fn new(name: impl Into<String>, xml: impl Into<Arc<str>>) -> Self {
+        Self {
+            name: name.into(),
+            xml: xml.into(),
+            frame_skip: 5,
+            hidden_qpos: 1,
+            velocity_clip: f64::INFINITY,
+            runaway: RUNAWAY,
+            action_scale: 1.0,
+            forward: Forward::RootJoint,
+            reward: Box::new(|motion| motion.speed),
+            noise: Noise::Uniform(0.005),
+            violates: Box::new(|_| false),
+            time_limit: Some(TIME_LIMIT),
+            contract: Contract::default(),
+        }
+    }
+
+    /// A line of a registry.
+    pub fn into_entry(self) -> EnvEntry {
+        let (name, contract, xml) = (self.name.clone(), self.contract.clone(), Arc::clone(&self.xml));
+        let robot = Arc::new(self);
+        let mut entry = EnvEntry::new(name, move |options| Ok(Box::new(MujocoEnv::new(Arc::clone(&robot), options)?)));
+        (entry.contract, entry.model) = (contract, Some(xml));
+        entry
+    }
 }
 
 /// Where a robot's forward position is read.
@@ -62,7 +118,7 @@ pub enum Noise {
     Uniform(f64),
 }
 
-/// Steps after which an episode is truncated (section 5.1).
+/// Steps after which an episode of the paper's robots is truncated (section 5.1).
 pub const TIME_LIMIT: usize = 1000;
 
 /// [`Robot::runaway`] where Safe-MBPO names no bound: the fastest joints of these robots stay far below 1000 rad/s.
@@ -70,8 +126,8 @@ pub const RUNAWAY: f64 = 1e3;
 
 /// A robot in MuJoCo.
 pub struct MujocoEnv {
-    robot: &'static Robot,
-    options: Options,
+    robot: Arc<Robot>,
+    options: EnvOptions,
     spec: Spec,
     data: Data,
     /// Only for drawing, so that looking does not disturb the simulation.
@@ -84,38 +140,45 @@ pub struct MujocoEnv {
     control: Vec<f64>,
 }
 
-/// Builds a robot. Models are compiled once per process and shared: an environment costs only its own state.
-pub fn make(robot: &'static Robot, options: Options) -> Result<Box<dyn Env>> {
-    Ok(Box::new(MujocoEnv::new(robot, options)?))
-}
-
-fn model(robot: &'static Robot) -> Result<Arc<Model>> {
-    type Models = Vec<(&'static str, Arc<Model>)>;
+/// The compiled model. Models are compiled once per process and shared: an environment costs only its own state.
+fn model(robot: &Robot) -> Result<Arc<Model>> {
+    type Models = Vec<(Arc<str>, Arc<Model>)>;
     static MODELS: OnceLock<Mutex<Models>> = OnceLock::new();
     let mut models = MODELS.get_or_init(Mutex::default).lock().expect("no panic while loading");
-    if let Some((_, model)) = models.iter().find(|(name, _)| *name == robot.name) {
+    if let Some((_, model)) = models.iter().find(|(xml, _)| *xml == robot.xml) {
         return Ok(Arc::clone(model));
     }
-    let model = Model::from_xml(robot.xml)
+    let model = Model::from_xml(&robot.xml)
         .map_err(|e| Error::other(format!("MuJoCo cannot load the model of {}: {e}", robot.name)))?;
     let model = Arc::new(model);
-    models.push((robot.name, Arc::clone(&model)));
+    models.push((Arc::clone(&robot.xml), Arc::clone(&model)));
     Ok(model)
 }
 
 impl MujocoEnv {
     /// One robot.
-    pub fn new(robot: &'static Robot, options: Options) -> Result<Self> {
-        let model = model(robot)?;
+    pub fn new(robot: impl Into<Arc<Robot>>, options: EnvOptions) -> Result<Self> {
+        let robot = robot.into();
+        let model = model(&robot)?;
         let (nq, nv, nu) = (model.nq(), model.nv(), model.nu());
-        let torso = model
-            .id(Object::Body, "torso")
-            .ok_or_else(|| Error::other(format!("the model of {} has no body called torso", robot.name)))?;
+        let fail = |why: String| Error::other(format!("the model of {}: {why}", robot.name));
+        if nu == 0 || robot.hidden_qpos >= nq {
+            return Err(fail(format!(
+                "it has {nu} actuators and {nq} positions, {} of them hidden",
+                robot.hidden_qpos
+            )));
+        }
+        let torso = match robot.forward {
+            Forward::Torso => {
+                model.id(Object::Body, "torso").ok_or_else(|| fail("it has no body called torso".into()))?
+            }
+            _ => 0,
+        };
         let spec = Spec {
-            name: robot.name.into(),
+            name: robot.name.clone(),
             obs_dim: nq - robot.hidden_qpos + nv,
             action_dim: nu,
-            time_limit: Some(TIME_LIMIT),
+            time_limit: robot.time_limit,
             dt: model.timestep() * robot.frame_skip as f64,
         };
         let obs = vec![0.0; spec.obs_dim];
@@ -229,11 +292,13 @@ impl Env for MujocoEnv {
         self.x = x;
         self.t += 1;
         self.observe();
-        let mut reward = self.robot.forward_weight * speed - self.robot.control_cost * squares;
+        let mut contact_forces: &[[f64; 6]] = &[];
         if self.options.contact_costs {
             self.data.rne_post_constraint();
-            reward -= (self.robot.contact_cost)(self.data.cfrc_ext());
+            contact_forces = self.data.cfrc_ext();
         }
+        let motion = Motion { speed, squared_controls: squares, obs: &self.obs, contact_forces };
+        let mut reward = (self.robot.reward)(&motion);
         let anomaly = self.anomaly();
         if matches!(anomaly, Some(Anomaly::Warning(_) | Anomaly::NotFinite)) {
             // MuJoCo has put the robot back to its default state: the speed just computed is the jump, not a motion.
@@ -242,7 +307,7 @@ impl Env for MujocoEnv {
         let violation = anomaly.is_some() || (self.robot.violates)(&self.obs);
         let end = match violation {
             true => Some(End::Violation),
-            false => (self.t >= TIME_LIMIT).then_some(End::Truncated),
+            false => self.robot.time_limit.is_some_and(|limit| self.t >= limit).then_some(End::Truncated),
         };
         Ok(Step { reward, end, anomaly })
     }
