@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use sskp_blocks::env::Env;
 use sskp_blocks::rng::Rng;
+use sskp_lab::registry::Registry;
 
 use crate::options;
 
@@ -33,11 +34,11 @@ const CROWD: usize = 64;
 const CROWD_STEPS: usize = 60;
 
 impl Args {
-    pub fn run(self) -> Result<()> {
-        let memory = self.memory_per_env()?;
-        let (steps, seconds) = self.speed()?;
+    pub fn run(self, registry: &Registry) -> Result<()> {
+        let memory = self.memory_per_env(registry)?;
+        let (steps, seconds) = self.speed(registry)?;
         let rate = steps as f64 / seconds;
-        let (env, threads) = (self.robot.env.name, self.threads);
+        let (env, threads) = (self.robot.env, self.threads);
         let mut out = stdout().lock();
         match self.json {
             true => {
@@ -61,14 +62,14 @@ impl Args {
     }
 
     /// Growth of the resident set for one more stepping robot, the model (which all share) not counted.
-    fn memory_per_env(&self) -> Result<Option<f64>> {
+    fn memory_per_env(&self, registry: &Registry) -> Result<Option<f64>> {
         let mut rng = Rng::stream(0, "bench memory");
-        let mut first = self.robot.make()?;
+        let mut first = self.robot.make(registry)?;
         play(&mut *first, &mut rng, CROWD_STEPS);
         let Some(before) = resident_kib() else { return Ok(None) };
         let mut crowd = Vec::with_capacity(CROWD);
         for _ in 0..CROWD {
-            let mut env = self.robot.make()?;
+            let mut env = self.robot.make(registry)?;
             play(&mut *env, &mut rng, CROWD_STEPS);
             crowd.push(env);
         }
@@ -78,9 +79,9 @@ impl Args {
     }
 
     /// Steps of all threads together, and the seconds they took.
-    fn speed(&self) -> Result<(u64, f64)> {
+    fn speed(&self, registry: &Registry) -> Result<(u64, f64)> {
         let threads = u64::from(self.threads);
-        let mut envs = (0..threads).map(|_| self.robot.make()).collect::<sskp_blocks::Result<Vec<_>>>()?;
+        let mut envs = (0..threads).map(|_| self.robot.make(registry)).collect::<sskp_blocks::Result<Vec<_>>>()?;
         let start_line = Barrier::new(envs.len());
         let results: Vec<(u64, Duration)> = std::thread::scope(|scope| {
             let racers: Vec<_> = envs

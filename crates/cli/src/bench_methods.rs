@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::builder::PossibleValuesParser;
 use sskp_blocks::nets::linalg;
+use sskp_lab::registry::Registry;
 use sskp_methods::bench::{ROWS, Row};
 
 use crate::bench_update::peak_gflops;
@@ -39,8 +40,8 @@ pub struct Args {
 const WARM_UPDATES: usize = 10;
 
 impl Args {
-    pub fn run(self) -> Result<()> {
-        let spec = self.robot.make()?.spec().clone();
+    pub fn run(self, registry: &Registry) -> Result<()> {
+        let spec = self.robot.make(registry)?.spec().clone();
         let (env, obs, action) = (spec.name.clone(), spec.obs_dim, spec.action_dim);
         let wanted = |row: &&Row| self.row.as_ref().is_none_or(|name| name == row.name);
         for Row { name, methods, build } in ROWS.iter().filter(wanted) {

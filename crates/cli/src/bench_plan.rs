@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use sskp_blocks::rng::Rng;
+use sskp_lab::registry::Registry;
 use sskp_methods::sskp::SskpConfig;
 use sskp_methods::sskp::planner::{Gaussian, Planner, PlannerConfig};
 use sskp_methods::sskp::risk::{RiskConfig, RiskPredictor};
@@ -37,8 +38,8 @@ pub struct Args {
 const WARM_PLANS: usize = 20;
 
 impl Args {
-    pub fn run(self) -> Result<()> {
-        let spec = self.robot.make()?.spec().clone();
+    pub fn run(self, registry: &Registry) -> Result<()> {
+        let spec = self.robot.make(registry)?.spec().clone();
         let (obs, dim, width) = (spec.obs_dim, SskpConfig::default().skill.dim, usize::from(self.width));
         let config = PlannerConfig::default();
         let mut rng = Rng::stream(0, "bench plan");
@@ -69,7 +70,7 @@ impl Args {
 
         let flops = flops_per_plan(&config, obs, dim, width);
         let gflops = flops / per_plan / 1e9;
-        let (env, share, us) = (self.robot.env.name, gflops / peak, 1e6 * per_plan);
+        let (env, share, us) = (self.robot.env, gflops / peak, 1e6 * per_plan);
         let (samples, elites, iterations) = (config.samples, config.elites, config.iterations);
         let mut out = stdout().lock();
         if self.json {

@@ -14,6 +14,7 @@ use sskp_blocks::nets::linalg;
 use sskp_blocks::record::{EpisodeRow, Metrics, Recorder};
 use sskp_blocks::rng::Rng;
 use sskp_blocks::run::{Clock, Run};
+use sskp_lab::registry::Registry;
 use sskp_methods::sac::{Sac, SacConfig};
 use sskp_methods::{Method as _, Setup};
 
@@ -44,9 +45,9 @@ const RANDOM_STEPS: u64 = 1000;
 const WARM_STEPS: u64 = 50;
 
 impl Args {
-    pub fn run(self) -> Result<()> {
+    pub fn run(self, registry: &Registry) -> Result<()> {
         let config = SacConfig { random_steps: RANDOM_STEPS, ..SacConfig::default() };
-        let env = self.robot.make()?;
+        let env = self.robot.make(registry)?;
         let spec = env.spec().clone();
         let setup = Setup::new("sac", self.seed, self.threads.into());
         let mut method = Sac::new(&spec, config.clone(), setup)?;
@@ -66,7 +67,7 @@ impl Args {
         let steps = to.0 - from.0;
         ensure!(steps > 0 && updates > 0, "no step was taken within the time");
         let seconds = to.1.duration_since(from.1).as_secs_f64();
-        let (env, threads) = (self.robot.env.name, self.threads);
+        let (env, threads) = (self.robot.env, self.threads);
         let (batch, width, layers) = (config.batch, config.learner.width, config.learner.layers);
         let rate = steps as f64 / seconds;
         let per_update = learning / updates as f64;

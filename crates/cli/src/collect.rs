@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use sskp_lab::data::collect::{Plan, collect};
 use sskp_lab::data::{check_target, write_minari};
+use sskp_lab::registry::Registry;
 use sskp_lab::train::load_policy;
 
 use crate::error::OrUsage;
@@ -23,8 +24,8 @@ use crate::error::OrUsage;
 #[derive(clap::Args)]
 pub struct Args {
     /// Robot to play; it must be the one the policy was trained on
-    #[arg(long = "env", visible_aliases = ["env-id", "task"], value_name = "ROBOT", value_parser = crate::options::robot())]
-    env: &'static sskp_robots::Entry,
+    #[arg(long = "env", visible_aliases = ["env-id", "task"], value_name = "ROBOT")]
+    env: String,
     /// Run directory (its newest checkpoint) or checkpoint folder of the policy
     #[arg(long, value_name = "RUN")]
     policy: PathBuf,
@@ -67,9 +68,9 @@ pub struct Args {
 }
 
 impl Args {
-    pub fn run(self) -> Result<()> {
+    pub fn run(self, registry: &Registry) -> Result<()> {
         let plan = Plan {
-            env: self.env.name.into(),
+            env: self.env.clone(),
             episodes: self.episodes,
             steps: self.steps,
             noise: self.noise,
@@ -80,10 +81,10 @@ impl Args {
             bits: self.bits,
             agent_episodes: self.agent_episodes,
         };
-        let name = self.name.unwrap_or_else(|| format!("{}/demos-v0", self.env.name));
+        let name = self.name.unwrap_or_else(|| format!("{}/demos-v0", self.env));
         plan.validate().or_usage()?;
         check_target(&self.out, &name).or_usage()?;
-        let mut trained = load_policy(&self.policy, |refused| eprintln!("warning: {refused}")).or_usage()?;
+        let mut trained = load_policy(registry, &self.policy, |refused| eprintln!("warning: {refused}")).or_usage()?;
         plan.check_policy(&trained).or_usage()?;
         let made = collect(&mut trained, &plan, &command_line(), self.quiet)?;
         let folder = write_minari(&self.out, &name, &made.demos, &made.played, &made.about)?;

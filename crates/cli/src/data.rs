@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
 use clap::{Subcommand, ValueEnum};
+use sskp_blocks::env::Env;
+use sskp_blocks::registry::EnvOptions;
 use sskp_lab::data::check::check;
 use sskp_lab::data::{CostFrom, Set, Stats, card, check_target, convert, write_dsrl, write_minari};
+use sskp_lab::registry::Registry;
 
 use crate::collect::command_line;
 use crate::error::{OrUsage, usage};
-use crate::options::robot;
 
 /// Look at, check, convert or document a set of demonstrations
 ///
@@ -40,8 +42,8 @@ enum What {
         /// The set
         path: PathBuf,
         /// Robot it is of, when the file does not say
-        #[arg(long = "env", visible_aliases = ["env-id", "task"], value_name = "ROBOT", value_parser = robot())]
-        env: Option<&'static sskp_robots::Entry>,
+        #[arg(long = "env", visible_aliases = ["env-id", "task"], value_name = "ROBOT")]
+        env: Option<String>,
     },
     /// Write a set in another format
     Convert {
@@ -52,8 +54,8 @@ enum What {
         #[arg(value_name = "OUT")]
         output: PathBuf,
         /// Robot it is of
-        #[arg(long = "env", visible_aliases = ["env-id", "task"], value_name = "ROBOT", value_parser = robot())]
-        env: &'static sskp_robots::Entry,
+        #[arg(long = "env", visible_aliases = ["env-id", "task"], value_name = "ROBOT")]
+        env: String,
         /// Format to write
         #[arg(long, default_value = "minari")]
         format: OutFormat,
@@ -93,19 +95,19 @@ enum Costs {
 }
 
 impl Args {
-    pub fn run(self) -> Result<()> {
+    pub fn run(self, registry: &Registry) -> Result<()> {
         match self.what {
             What::Info { path, json } => info(&path, json),
-            What::Check { path, env } => examine(&path, env.map(|e| e.name)),
-            What::Card { path, out } => document(&path, &out),
+            What::Check { path, env } => examine(registry, &path, env.as_deref()),
+            What::Card { path, out } => document(registry, &path, &out),
             What::Convert { input, output, env, format, name, cost_from } => {
-                let name = name.unwrap_or_else(|| format!("{}/converted-v0", env.name));
+                let name = name.unwrap_or_else(|| format!("{env}/converted-v0"));
                 let costs = match cost_from {
                     Costs::File => CostFrom::File,
                     Costs::Robot => CostFrom::Robot,
                     Costs::Terminal => CostFrom::Terminal,
                 };
-                rewrite(&input, &output, env.name, format, &name, costs)
+                rewrite(&input, &output, &*registry.make_env(&env, EnvOptions::default())?, format, &name, costs)
             }
         }
     }
@@ -132,12 +134,12 @@ fn info(path: &Path, json: bool) -> Result<()> {
     Ok(())
 }
 
-fn examine(path: &Path, env: Option<&str>) -> Result<()> {
+fn examine(registry: &Registry, path: &Path, env: Option<&str>) -> Result<()> {
     if !path.exists() {
         return Err(usage(format!("{} does not exist", path.display())));
     }
     // A set that cannot be read is what this verb is for: it failed the check, and was no bad usage.
-    let report = check(&Set::open(path)?, env)?;
+    let report = check(registry, &Set::open(path)?, env)?;
     writeln!(stdout().lock(), "{report}")?;
     match report.fine() {
         true => Ok(()),
@@ -145,15 +147,15 @@ fn examine(path: &Path, env: Option<&str>) -> Result<()> {
     }
 }
 
-fn document(path: &Path, out: &Path) -> Result<()> {
+fn document(registry: &Registry, path: &Path, out: &Path) -> Result<()> {
     let set = Set::open(path).or_usage()?;
-    let report = check(&set, None).or_usage()?;
+    let report = check(registry, &set, None).or_usage()?;
     let picture = card::write(&set, &report, out)?;
     writeln!(stdout().lock(), "wrote {}\nwrote {}", out.display(), picture.display())?;
     Ok(())
 }
 
-fn rewrite(input: &Path, output: &Path, env: &str, format: OutFormat, name: &str, costs: CostFrom) -> Result<()> {
+fn rewrite(input: &Path, output: &Path, env: &dyn Env, format: OutFormat, name: &str, costs: CostFrom) -> Result<()> {
     if matches!(format, OutFormat::Minari) {
         check_target(output, name).or_usage()?;
     }

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context as _, Result};
 use sskp_lab::config::{Config, Overrides, RunConfig};
+use sskp_lab::registry::Registry;
 use sskp_lab::train::{Session, Watched};
 use sskp_lab::{replay_page, run_page};
 
@@ -48,12 +49,12 @@ const SETTINGS: &str = include_str!("../../../configs/sskp.toml");
 
 impl Args {
     /// Runs the verb.
-    pub fn run(self) -> Result<()> {
+    pub fn run(self, registry: &Registry) -> Result<()> {
         std::fs::create_dir_all(&self.out)
             .with_context(|| format!("the folder {} cannot be made", self.out.display()))
             .or_usage()?;
         if self.robots {
-            return Parade { out: self.out, seed: self.seed, episodes: self.episodes }.run();
+            return Parade { out: self.out, seed: self.seed, episodes: self.episodes }.run(registry);
         }
         let mut overrides = Overrides::default();
         overrides.text("configs/sskp.toml", SETTINGS).or_usage()?;
@@ -65,10 +66,15 @@ impl Args {
         let mut run = RunConfig::new("sskp", "hopper", self.seed, self.total_steps);
         // Somebody waits for this run.
         run.threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(2));
-        let config = Config::resolve(run, &overrides).or_usage()?;
+        let config = Config::resolve(registry, run, &overrides).or_usage()?;
         let seconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs());
         let folder = self.out.join(format!("run-{seconds}"));
-        let session = Session { stop: Signals::listen()?.stop(), quiet: self.quiet, cache: sskp_lab::find::cache() };
+        let session = Session {
+            registry: registry.clone(),
+            stop: Signals::listen()?.stop(),
+            quiet: self.quiet,
+            cache: sskp_lab::find::cache(),
+        };
         let prepared = sskp_lab::train::prepare(&config, session).or_usage()?;
         let summary = prepared.train(&folder)?;
         crate::train::report(&summary, &folder)?;
@@ -77,9 +83,9 @@ impl Args {
         }
 
         let curves = self.out.join("curves.html");
-        run_page::write_html(&folder, &summary, &curves)?;
+        run_page::write_html(registry, &folder, &summary, &curves)?;
         let page = self.out.join("replay.html");
-        let watched = watch(&folder, &page)?;
+        let watched = watch(registry, &folder, &page)?;
         let (steps, earned) = watched.rows.first().map_or((0, 0.0), |row| (row.length, row.total_reward));
         let risk = Watched::mean_risk(&watched.risks).map_or("none".into(), sskp_lab::wording::significant);
         let mut out = stdout().lock();
@@ -95,12 +101,12 @@ impl Args {
 }
 
 /// Plays the trained policy once and writes the page that shows it.
-fn watch(run: &Path, page: &Path) -> Result<Watched> {
-    let mut trained = sskp_lab::train::load_policy(run, |error| eprintln!("warning: {error}"))?;
+fn watch(registry: &Registry, run: &Path, page: &Path) -> Result<Watched> {
+    let mut trained = sskp_lab::train::load_policy(registry, run, |error| eprintln!("warning: {error}"))?;
     let mut watched = sskp_lab::train::watch(&mut trained, 1, 0, false, true)?;
     let first = watched.first.take().context("no episode was played")?;
-    let (algo, env) = (&trained.config.run.algo, &trained.config.run.env);
+    let algo = &trained.config.run.algo;
     let subtitle = format!("{algo} after {} steps", trained.steps);
-    replay_page::write_html(&first.into_page(env.clone(), subtitle), page)?;
+    replay_page::write_html(&first.into_page(&trained.env, subtitle), page)?;
     Ok(watched)
 }

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use sskp_lab::registry::Registry;
 use sskp_lab::train::Watched;
 
 use crate::error::OrUsage;
@@ -35,8 +36,9 @@ pub struct Args {
 
 impl Args {
     /// Runs the verb.
-    pub fn run(self) -> Result<()> {
-        let mut trained = sskp_lab::train::load_policy(&self.run, crate::error::older_checkpoint).or_usage()?;
+    pub fn run(self, registry: &Registry) -> Result<()> {
+        let mut trained =
+            sskp_lab::train::load_policy(registry, &self.run, crate::error::older_checkpoint).or_usage()?;
         let watched =
             sskp_lab::train::watch(&mut trained, self.episodes, self.seed, self.stochastic, self.html.is_some())?;
         let Watched { rows, risks, first } = watched;
@@ -90,7 +92,7 @@ impl Args {
         }
         if let (Some(path), Some(recording)) = (&self.html, first) {
             let subtitle = format!("{algo} after {} steps, {kind}, seed {}", trained.steps, self.seed);
-            sskp_lab::replay_page::write_html(&recording.into_page(env, subtitle), path)?;
+            sskp_lab::replay_page::write_html(&recording.into_page(&trained.env, subtitle), path)?;
             if !self.json {
                 writeln!(out, "replay: {}", path.display())?;
             }

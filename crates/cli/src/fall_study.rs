@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use sskp_blocks::files::write_whole;
 use sskp_lab::fall_study::{FallSearch, STRIDE, fall_study};
+use sskp_lab::registry::Registry;
 use sskp_lab::wording::{plural, significant};
 
 use crate::error::OrUsage;
@@ -43,8 +44,9 @@ pub struct Args {
 
 impl Args {
     /// Runs the verb.
-    pub fn run(self) -> Result<()> {
-        let mut trained = sskp_lab::train::load_policy(&self.run, crate::error::older_checkpoint).or_usage()?;
+    pub fn run(self, registry: &Registry) -> Result<()> {
+        let mut trained =
+            sskp_lab::train::load_policy(registry, &self.run, crate::error::older_checkpoint).or_usage()?;
         let Self { falls, tries, back, episodes, seed, .. } = self;
         let study =
             fall_study(&mut trained, FallSearch { falls: falls as usize, tries, back: back as usize, episodes, seed })?;

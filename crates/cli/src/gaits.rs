@@ -178,14 +178,15 @@ const GAITS: &[(&str, Gait)] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sskp_blocks::registry::EnvOptions;
     use sskp_blocks::rng::Rng;
-    use sskp_robots::ROBOTS;
+    use sskp_robots::robots;
 
     #[test]
     fn every_robot_has_a_gait_that_lasts_longer_and_earns_more_than_random_actions() {
-        for robot in ROBOTS {
-            let gait = find(robot.name).unwrap_or_else(|| panic!("{} has no gait", robot.name));
-            let mut env = (robot.make)(sskp_robots::Options::default()).unwrap();
+        for robot in &robots() {
+            let gait = find(&robot.name).unwrap_or_else(|| panic!("{} has no gait", robot.name));
+            let mut env = robot.make(EnvOptions::default()).unwrap();
             let (dt, mut action) = (env.spec().dt, vec![0.0; env.spec().action_dim]);
             let mut play = |scripted: bool| {
                 let (mut starts, mut random) = (Rng::stream(1, "env"), Rng::stream(1, "actions"));

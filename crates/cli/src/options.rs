@@ -4,9 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use sskp_blocks::env::Env;
+use sskp_blocks::registry::EnvOptions;
 use sskp_lab::config::Overrides;
+use sskp_lab::registry::Registry;
 
 use crate::error::OrUsage;
 
@@ -14,8 +16,8 @@ use crate::error::OrUsage;
 #[derive(clap::Args)]
 pub struct Robot {
     /// Robot to play
-    #[arg(long = "env", visible_aliases = ["env-id", "task"], value_name = "ROBOT", value_parser = robot())]
-    pub env: &'static sskp_robots::Entry,
+    #[arg(long = "env", visible_aliases = ["env-id", "task"], value_name = "ROBOT")]
+    pub env: String,
     /// Charge contact forces in Ant's and Humanoid's reward (the paper's runs did not)
     #[arg(long)]
     contact_costs: bool,
@@ -23,8 +25,8 @@ pub struct Robot {
 
 impl Robot {
     /// Builds it.
-    pub fn make(&self) -> sskp_blocks::Result<Box<dyn sskp_blocks::env::Env>> {
-        (self.env.make)(sskp_robots::Options { contact_costs: self.contact_costs })
+    pub fn make(&self, registry: &Registry) -> sskp_blocks::Result<Box<dyn Env>> {
+        registry.make_env(&self.env, EnvOptions { contact_costs: self.contact_costs })
     }
 }
 
@@ -38,12 +40,6 @@ pub fn overrides(config: Option<&Path>, sets: &[String]) -> anyhow::Result<Overr
         overrides.set(set).or_usage()?;
     }
     Ok(overrides)
-}
-
-/// A name of the registry. A wrong one is refused with the list of right ones.
-pub fn robot() -> impl TypedValueParser<Value = &'static sskp_robots::Entry> {
-    PossibleValuesParser::new(sskp_robots::names())
-        .map(|name| sskp_robots::find(&name).expect("clap lets only these names pass"))
 }
 
 /// Ctrl-C and SIGTERM: the first asks the run to write a checkpoint and leave, a second Ctrl-C leaves at once.

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sskp_blocks::record::{EpisodeRow, Metrics, Recorder};
+use sskp_blocks::registry::{EnvEntry, EnvOptions};
 use sskp_blocks::rng::Rng;
 use sskp_blocks::run::{Clock, Run};
+use sskp_lab::registry::Registry;
 use sskp_lab::replay_page;
 use sskp_lab::rollout::{Recording, Stage};
-use sskp_robots::{Entry, ROBOTS};
 
 use crate::gaits;
 use crate::table::Table;
@@ -50,13 +51,13 @@ struct Played {
 
 impl Parade {
     /// Plays and writes.
-    pub fn run(self) -> Result<()> {
+    pub fn run(self, registry: &Registry) -> Result<()> {
         let mut jobs = Vec::new();
-        for robot in ROBOTS {
-            jobs.extend(gaits::find(robot.name).map(|gait| (robot, Controller::Scripted(gait))));
+        for robot in registry.envs() {
+            jobs.extend(gaits::find(&robot.name).map(|gait| (robot, Controller::Scripted(gait))));
             jobs.push((robot, Controller::Random));
         }
-        let most: u64 = jobs.iter().map(|(robot, _)| self.episodes * robot.contract.time_limit as u64).sum();
+        let most: u64 = jobs.iter().map(|(robot, _)| self.episodes * limit(registry, robot)).sum();
         let bar = progress(most);
 
         let mut table = Table::new(&["robot", "controller", "episodes", "steps", "return", "violations", "steps/s"]);
@@ -64,10 +65,10 @@ impl Parade {
         let mut pages = Vec::new();
         for (i, (robot, controller)) in jobs.iter().enumerate() {
             bar.set_message(format!("{} {}", robot.name, controller.name()));
-            let played = play(robot, *controller, self.seed, self.episodes, &bar)?;
+            let played = play(robot, limit(registry, robot), *controller, self.seed, self.episodes, &bar)?;
             let clock = played.clock;
             let cells = [
-                robot.name.to_string(),
+                robot.name.clone(),
                 controller.name().to_string(),
                 clock.episodes.to_string(),
                 clock.steps.to_string(),
@@ -95,18 +96,28 @@ impl Parade {
         Ok(())
     }
 
-    fn page(&self, robot: &Entry, controller: Controller, episode: Recording) -> Result<PathBuf> {
+    fn page(&self, robot: &EnvEntry, controller: Controller, episode: Recording) -> Result<PathBuf> {
         let path = self.out.join(format!("{}.html", robot.name));
         let subtitle = format!("{} controller, seed {}", controller.name(), self.seed);
-        replay_page::write_html(&episode.into_page(robot.name, subtitle), Path::new(&path))?;
+        replay_page::write_html(&episode.into_page(robot, subtitle), Path::new(&path))?;
         Ok(path)
     }
 }
 
-fn play(robot: &Entry, controller: Controller, seed: u64, episodes: u64, bar: &ProgressBar) -> Result<Played> {
-    let env = (robot.make)(sskp_robots::Options::default())?;
+fn limit(registry: &Registry, robot: &EnvEntry) -> u64 {
+    registry.time_limit(&robot.name).unwrap_or(1000) as u64
+}
+
+fn play(
+    robot: &EnvEntry,
+    limit: u64,
+    controller: Controller,
+    seed: u64,
+    episodes: u64,
+    bar: &ProgressBar,
+) -> Result<Played> {
+    let env = robot.make(EnvOptions::default())?;
     let (stage, tape) = Stage::new(env).recorded();
-    let limit = robot.contract.time_limit as u64;
     let mut recorder = Progress { bar, done: bar.position() };
     let mut run = Run::new(Box::new(stage), seed, episodes * limit, &mut recorder);
     let mut random = Rng::stream(seed, "actions");

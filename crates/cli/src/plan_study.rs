@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use sskp_lab::plan_study::plan_study;
+use sskp_lab::registry::Registry;
 use sskp_lab::wording::{plural, significant};
 
 use crate::error::OrUsage;
@@ -32,8 +33,9 @@ pub struct Args {
 
 impl Args {
     /// Runs the verb.
-    pub fn run(self) -> Result<()> {
-        let mut trained = sskp_lab::train::load_policy(&self.run, crate::error::older_checkpoint).or_usage()?;
+    pub fn run(self, registry: &Registry) -> Result<()> {
+        let mut trained =
+            sskp_lab::train::load_policy(registry, &self.run, crate::error::older_checkpoint).or_usage()?;
         let study = plan_study(&mut trained, self.states as usize, self.seed).or_usage()?;
         let folder = self.out.unwrap_or_else(|| {
             // Checkpoints and snapshots lie two folders down.

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use sskp_lab::registry::Registry;
 use sskp_lab::report::Report;
 use sskp_lab::run_rows::{RunRows, find_runs};
 
@@ -31,11 +32,11 @@ pub struct Args {
 
 impl Args {
     /// Runs the verb.
-    pub fn run(self) -> Result<()> {
+    pub fn run(self, registry: &Registry) -> Result<()> {
         let found = find_runs(&self.runs).or_usage()?;
         let all =
             found.iter().map(|path| RunRows::read(path)).collect::<sskp_blocks::Result<Vec<RunRows>>>().or_usage()?;
-        let report = Report::new(&all, self.violations).or_usage()?;
+        let report = Report::new(registry, &all, self.violations).or_usage()?;
         for warning in &report.warnings {
             eprintln!("warning: {warning}");
         }

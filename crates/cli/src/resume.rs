@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
+use sskp_lab::registry::Registry;
 use sskp_lab::train::Session;
 
 use crate::error::OrUsage;
@@ -28,10 +29,10 @@ pub struct Args {
 
 impl Args {
     /// Runs the verb.
-    pub fn run(self) -> Result<()> {
+    pub fn run(self, registry: &Registry) -> Result<()> {
         sskp_lab::train::read_config(&self.run).or_usage()?;
         let stop = Signals::listen()?.or_end_of_input(self.leash).stop();
-        let session = Session { stop, quiet: self.quiet, cache: sskp_lab::find::cache() };
+        let session = Session { registry: registry.clone(), stop, quiet: self.quiet, cache: sskp_lab::find::cache() };
         let summary = sskp_lab::train::resume(&self.run, self.total_steps, session, crate::error::older_checkpoint)?;
         crate::train::report(&summary, &self.run)
     }

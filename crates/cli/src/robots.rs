@@ -3,7 +3,8 @@
 use std::io::{Write, stdout};
 
 use anyhow::Result;
-use sskp_robots::{Column, Entry, ROBOTS};
+use sskp_blocks::registry::{Column, EnvEntry, EnvOptions};
+use sskp_lab::registry::Registry;
 
 use crate::table::Table;
 
@@ -11,25 +12,25 @@ use crate::table::Table;
 #[derive(clap::Args)]
 pub struct Args {
     /// Print this robot's whole contract: actions, observations, reward, start, violation
-    #[arg(value_name = "ROBOT", value_parser = crate::options::robot())]
-    robot: Option<&'static Entry>,
+    #[arg(value_name = "ROBOT")]
+    env: Option<String>,
 }
 
 impl Args {
-    pub fn run(self) -> Result<()> {
-        let text = match self.robot {
-            None => list()?,
-            Some(robot) => contract(robot)?,
+    pub fn run(self, registry: &Registry) -> Result<()> {
+        let text = match self.env {
+            None => list(registry)?,
+            Some(name) => contract(registry.env(&name)?)?,
         };
         Ok(write!(stdout().lock(), "{text}")?)
     }
 }
 
-fn list() -> Result<String> {
+fn list(registry: &Registry) -> Result<String> {
     let mut table =
         Table::new(&["robot", "obs", "action", "dt (s)", "limit", "about", "violation"]).right(&[1, 2, 3, 4]);
-    for robot in ROBOTS {
-        let env = (robot.make)(sskp_robots::Options::default())?;
+    for robot in registry.envs() {
+        let env = robot.make(EnvOptions::default())?;
         let spec = env.spec();
         table.row([
             robot.name.to_string(),
@@ -44,9 +45,9 @@ fn list() -> Result<String> {
     Ok(table.to_string())
 }
 
-fn contract(robot: &Entry) -> Result<String> {
-    let mut env = (robot.make)(sskp_robots::Options::default())?;
-    let contract = robot.contract;
+fn contract(robot: &EnvEntry) -> Result<String> {
+    let mut env = robot.make(EnvOptions::default())?;
+    let contract = &robot.contract;
     let state = env.snapshot().map_or(Vec::new(), |snapshot| snapshot.state_names());
     let spec = env.spec();
     let (first, last) = (state.first().map_or("", |s| s), state.last().map_or("", |s| s));
@@ -54,9 +55,9 @@ fn contract(robot: &Entry) -> Result<String> {
     let limits = format!("{steps} of {} s; actions are clipped to [-1, 1]", spec.dt);
     let mut facts = Table::bare();
     for (name, what) in [
-        ("reward", contract.reward),
-        ("start", contract.start),
-        ("violation", contract.violation),
+        ("reward", &contract.reward),
+        ("start", &contract.start),
+        ("violation", &contract.violation),
         ("limits", &limits),
         ("state", &format!("{} numbers for --from: {first} ... {last}", state.len())),
     ] {
@@ -66,8 +67,8 @@ fn contract(robot: &Entry) -> Result<String> {
         "{}: {}\n\n{facts}\nactions, each in [-1, 1]\n{}\nobservations\n{}",
         robot.name,
         contract.about,
-        columns(contract.action),
-        columns(contract.observation)
+        columns(&contract.action),
+        columns(&contract.observation)
     ))
 }
 

@@ -8,8 +8,10 @@ use anyhow::{Context, Result};
 use sskp_blocks::env::End;
 use sskp_blocks::files::PendingFile;
 use sskp_blocks::record::Memory;
+use sskp_blocks::registry::EnvEntry;
 use sskp_blocks::rng::Rng;
 use sskp_blocks::run::Run;
+use sskp_lab::registry::Registry;
 use sskp_lab::replay_page;
 use sskp_lab::rollout::{Stage, end_word, snapshot};
 
@@ -52,15 +54,15 @@ pub struct Args {
 }
 
 impl Args {
-    pub fn run(self) -> Result<()> {
+    pub fn run(self, registry: &Registry) -> Result<()> {
         let files: Vec<&PathBuf> = [&self.from, &self.actions, &self.out, &self.html].into_iter().flatten().collect();
         for (i, file) in files.iter().enumerate() {
             if files[..i].iter().any(|other| same_file(other, file)) {
                 return Err(usage(format!("{} is named twice; each file needs a name of its own", file.display())));
             }
         }
-        let robot = self.robot.env;
-        let env = self.robot.make()?;
+        let robot = registry.env(&self.robot.env).or_usage()?;
+        let env = self.robot.make(registry)?;
         let spec = env.spec().clone();
         let mut stage = Stage::new(env);
         if let Some(file) = &self.from {
@@ -109,7 +111,7 @@ impl Args {
         }
         if let (Some(file), Some(tape)) = (&mut html, tape) {
             let episode = tape.take().pop().context("nothing was recorded")?;
-            let page = replay_page::html(&episode.into_page(robot.name, self.what_was_played()))?;
+            let page = replay_page::html(&episode.into_page(robot, self.what_was_played()))?;
             file.write_all(page.as_bytes()).context("the page could not be written")?;
         }
         for file in [out, html].into_iter().flatten() {
@@ -157,8 +159,8 @@ fn read_state(file: &Path, columns: Vec<String>) -> Result<Vec<f64>> {
     Ok(numbers::read(file, &form)?.remove(0))
 }
 
-fn read_actions(file: &Path, robot: &sskp_robots::Entry) -> Result<Vec<Vec<f32>>> {
-    let columns = robot.contract.action.iter().map(|c| c.name.to_string()).collect();
+fn read_actions(file: &Path, robot: &EnvEntry) -> Result<Vec<Vec<f32>>> {
+    let columns = robot.contract.action.iter().map(|c| c.name.clone()).collect();
     let form = Form { columns, rows: "one row per step", range: Some((-1.0, 1.0)), single: false };
     let rows = numbers::read(file, &form)?;
     Ok(rows.into_iter().map(|row| row.into_iter().map(|x| x as f32).collect()).collect())

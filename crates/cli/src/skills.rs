@@ -7,10 +7,11 @@ use anyhow::Result;
 use sskp_blocks::files::PendingFile;
 use sskp_lab::config::{Config, RunConfig};
 use sskp_lab::data::Set;
+use sskp_lab::registry::Registry;
 use sskp_lab::train::Session;
 
 use crate::error::{OrUsage, usage};
-use crate::options::{self, robot};
+use crate::options;
 use crate::table::Table;
 
 /// Fit a skill model to demonstrations, or find the one that was
@@ -23,8 +24,8 @@ pub struct Args {
     #[arg(long, value_name = "PATH", required_unless_present = "env")]
     demos: Option<PathBuf>,
     /// Robot they are of [default: the one the set names]
-    #[arg(long = "env", visible_aliases = ["env-id", "task"], value_name = "ROBOT", value_parser = robot())]
-    env: Option<&'static sskp_robots::Entry>,
+    #[arg(long = "env", visible_aliases = ["env-id", "task"], value_name = "ROBOT")]
+    env: Option<String>,
     /// TOML file of settings that differ from the defaults
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -41,11 +42,11 @@ pub struct Args {
 
 impl Args {
     /// Runs the verb.
-    pub fn run(self) -> Result<()> {
+    pub fn run(self, registry: &Registry) -> Result<()> {
         let overrides = options::overrides(self.config.as_deref(), &self.set)?;
         let demos = self.demos.map(|path| path.display().to_string()).unwrap_or_default();
         let env = match self.env {
-            Some(robot) => robot.name.into(),
+            Some(robot) => robot,
             None => Set::open(&sskp_lab::find::demonstrations(&demos).or_usage()?).or_usage()?.env,
         };
         if env.is_empty() {
@@ -53,11 +54,16 @@ impl Args {
         }
         let mut run = RunConfig::new("sskp", &env, 0, 1);
         run.demos = demos;
-        let mut config = Config::resolve(run, &overrides).or_usage()?;
+        let mut config = Config::resolve(registry, run, &overrides).or_usage()?;
         if let Some(out) = &self.out {
             PendingFile::create(out).or_usage()?; // a place that cannot be written shows before the work
         }
-        let session = Session { quiet: self.quiet, cache: sskp_lab::find::cache(), ..Session::default() };
+        let session = Session {
+            registry: registry.clone(),
+            quiet: self.quiet,
+            cache: sskp_lab::find::cache(),
+            ..Session::default()
+        };
         let (fitted, demos) = sskp_lab::skills::fit(&mut config, &session).or_usage()?;
 
         let mut table = Table::bare();

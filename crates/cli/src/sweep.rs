@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
+use sskp_lab::registry::Registry;
 use sskp_lab::sweep::{State, Sweep};
 
 use crate::error::OrUsage;
@@ -34,8 +35,8 @@ pub struct Args {
 
 impl Args {
     /// Runs the verb.
-    pub fn run(self) -> Result<()> {
-        let mut sweep = Sweep::read(&self.file, self.out.as_deref()).or_usage()?;
+    pub fn run(self, registry: &Registry) -> Result<()> {
+        let mut sweep = Sweep::read(registry, &self.file, self.out.as_deref()).or_usage()?;
         if self.dry_run {
             return list(&sweep);
         }

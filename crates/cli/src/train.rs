@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use anyhow::Result;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use sskp_lab::config::{Config, RunConfig};
+use sskp_lab::registry::Registry;
 use sskp_lab::train::{Session, Summary};
 
 use crate::error::OrUsage;
@@ -19,11 +19,11 @@ use crate::table::Table;
 #[derive(clap::Args)]
 pub struct Args {
     /// Method to train
-    #[arg(long, value_name = "METHOD", value_parser = method())]
-    algo: &'static sskp_methods::Entry,
+    #[arg(long, value_name = "METHOD")]
+    algo: String,
     /// Robot to train on
-    #[arg(long = "env", visible_aliases = ["env-id", "task"], value_name = "ROBOT", value_parser = options::robot())]
-    env: &'static sskp_robots::Entry,
+    #[arg(long = "env", visible_aliases = ["env-id", "task"], value_name = "ROBOT")]
+    env: String,
     /// Seed of every random stream
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -60,26 +60,20 @@ pub struct Args {
     leash: bool,
 }
 
-/// A name of the registry of methods.
-fn method() -> impl TypedValueParser<Value = &'static sskp_methods::Entry> {
-    let names: Vec<&str> = sskp_methods::METHODS.iter().map(|m| m.name).collect();
-    PossibleValuesParser::new(names).map(|name| sskp_methods::find(&name).expect("clap lets only these names pass"))
-}
-
 impl Args {
     /// Runs the verb.
-    pub fn run(self) -> Result<()> {
+    pub fn run(self, registry: &Registry) -> Result<()> {
         let overrides = options::overrides(self.config.as_deref(), &self.set)?;
-        let mut run = RunConfig::new(self.algo.name, self.env.name, self.seed, self.total_steps);
+        let mut run = RunConfig::new(&self.algo, &self.env, self.seed, self.total_steps);
         run.threads = self.threads;
-        let mut config = Config::resolve(run, &overrides).or_usage()?;
+        let mut config = Config::resolve(registry, run, &overrides).or_usage()?;
         if let Some(path) = &self.demos {
             (config.run.demos, config.run.demos_sha256) = (path.display().to_string(), String::new());
         }
         if let Some(path) = &self.skills {
             (config.run.skills, config.run.skills_sha256) = (path.display().to_string(), String::new());
         }
-        sskp_lab::train::check(&config).or_usage()?;
+        sskp_lab::train::check(registry, &config).or_usage()?;
         if self.show_config {
             print!("{}", config.to_toml());
             return Ok(());
@@ -87,7 +81,7 @@ impl Args {
         let path = self.log_dir.unwrap_or_else(|| default_folder(&config));
         sskp_lab::run_dir::RunDir::refuse_existing(&path).or_usage()?;
         let stop = Signals::listen()?.or_end_of_input(self.leash).stop();
-        let session = Session { stop, quiet: self.quiet, cache: sskp_lab::find::cache() };
+        let session = Session { registry: registry.clone(), stop, quiet: self.quiet, cache: sskp_lab::find::cache() };
         let summary = sskp_lab::train::prepare(&config, session).or_usage()?.train(&path)?;
         report(&summary, &path)
     }

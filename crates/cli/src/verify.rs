@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
+use sskp_lab::registry::Registry;
 use sskp_lab::run_rows::RunRows;
 use sskp_lab::train::Session;
 use sskp_lab::verify::verify;
@@ -29,9 +30,14 @@ pub struct Args {
 
 impl Args {
     /// Runs the verb.
-    pub fn run(self) -> Result<()> {
+    pub fn run(self, registry: &Registry) -> Result<()> {
         let rows = RunRows::read(&self.run).or_usage()?;
-        let session = Session { stop: Signals::listen()?.stop(), quiet: self.quiet, cache: sskp_lab::find::cache() };
+        let session = Session {
+            registry: registry.clone(),
+            stop: Signals::listen()?.stop(),
+            quiet: self.quiet,
+            cache: sskp_lab::find::cache(),
+        };
         let verdict = verify(&rows, self.episodes, session)?;
         let mut out = std::io::stdout().lock();
         match verdict.difference {

@@ -3,26 +3,26 @@
 mod common;
 
 use common::Folder;
-use sskp_robots::ROBOTS;
+use sskp_robots::robots;
 
 #[test]
 fn the_list_of_robots_has_a_row_for_each_with_its_violation() {
     let out = Folder::new().sskp("robots").ok().out;
-    for robot in ROBOTS {
-        let row = out.lines().find(|l| l.split_whitespace().next() == Some(robot.name)).expect(robot.name);
-        assert!(row.contains(robot.contract.violation) && row.contains(robot.contract.about), "{row}");
+    for robot in &robots() {
+        let row = out.lines().find(|l| l.split_whitespace().next() == Some(&*robot.name)).expect(&robot.name);
+        assert!(row.contains(&robot.contract.violation) && row.contains(&robot.contract.about), "{row}");
     }
 }
 
 #[test]
 fn a_robots_contract_lists_every_action_and_observation() {
-    for robot in ROBOTS {
+    for robot in &robots() {
         let out = Folder::new().sskp(&format!("robots {}", robot.name)).ok().out;
-        let c = robot.contract;
-        for column in c.action.iter().chain(c.observation) {
-            assert!(out.contains(column.name) && out.contains(column.what), "{}: {}", robot.name, column.name);
+        let c = &robot.contract;
+        for column in c.action.iter().chain(&c.observation) {
+            assert!(out.contains(&column.name) && out.contains(&column.what), "{}: {}", robot.name, column.name);
         }
-        for text in [c.reward, c.start, c.violation, c.about] {
+        for text in [&c.reward, &c.start, &c.violation, &c.about] {
             assert!(out.contains(text), "{}: {text}", robot.name);
         }
         let rows = out.lines().filter(|l| l.trim_start().starts_with(|c: char| c.is_ascii_digit())).count();
@@ -36,8 +36,8 @@ fn an_unknown_robot_is_refused_with_the_list_of_known_ones() {
     for args in ["robots hoper", "rollout --env hoper", "rollout --env-id hoper", "bench-envs --task hoper"] {
         let ran = folder.sskp(args);
         assert_eq!(ran.code, 2, "{args}");
-        for robot in ROBOTS {
-            assert!(ran.err.contains(robot.name), "{args}: {}", ran.err);
+        for robot in &robots() {
+            assert!(ran.err.contains(&robot.name), "{args}: {}", ran.err);
         }
         assert_eq!(ran.err.matches("error:").count(), 1, "{}", ran.err);
     }
@@ -57,12 +57,12 @@ fn the_demo_of_the_robots_plays_each_and_writes_a_page_for_it() {
     let folder = Folder::new();
     let ran = folder.sskp("demo --robots --out runs/demo --episodes 1");
     assert_eq!(ran.code, 0, "{}", ran.err);
-    for robot in ROBOTS {
+    for robot in &robots() {
         let page = format!("runs/demo/{}.html", robot.name);
         assert!(ran.out.contains(&page), "{}", ran.out);
         assert!(folder.read(&page).len() < 1_000_000);
-        assert!(ran.out.lines().any(|l| l.starts_with(robot.name) && l.contains("random")), "{}", ran.out);
-        assert!(ran.out.lines().any(|l| l.starts_with(robot.name) && l.contains("scripted")), "{}", ran.out);
+        assert!(ran.out.lines().any(|l| l.starts_with(&robot.name) && l.contains("random")), "{}", ran.out);
+        assert!(ran.out.lines().any(|l| l.starts_with(&robot.name) && l.contains("scripted")), "{}", ran.out);
     }
     assert!(!ran.err.contains('\u{1b}') && !ran.err.contains('\r'), "no bar where there is no terminal: {:?}", ran.err);
 }

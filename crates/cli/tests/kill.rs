@@ -60,14 +60,14 @@ fn a_run_killed_at_random_moments_ends_with_the_bytes_of_an_undisturbed_one() {
     let dir = tempfile::tempdir().unwrap();
     let mut rng = sskp_blocks::rng::Rng::stream(11, "when to kill");
     for method in sskp_methods::METHODS {
-        for robot in sskp_robots::ROBOTS {
+        for robot in &sskp_robots::robots() {
             let what = format!("{} on {}", method.name, robot.name);
             let whole = dir.path().join(format!("{what}, undisturbed"));
             let killed = dir.path().join(format!("{what}, killed"));
             let start = Instant::now();
-            assert!(spawn(&train(method.name, robot.name, 900, &whole)).wait().unwrap().success(), "{what}");
+            assert!(spawn(&train(method.name, &robot.name, 900, &whole)).wait().unwrap().success(), "{what}");
             let length = start.elapsed();
-            let mut args = train(method.name, robot.name, 900, &killed);
+            let mut args = train(method.name, &robot.name, 900, &killed);
             let mut kills = 0;
             while kills < 4 && !finished(&killed) {
                 let mut child = spawn(&args);

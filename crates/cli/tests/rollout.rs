@@ -4,13 +4,15 @@ mod common;
 
 use common::Folder;
 use sskp_blocks::env::Env as _;
+use sskp_blocks::registry::EnvOptions;
 use sskp_blocks::rng::Rng;
-use sskp_robots::ROBOTS;
-use sskp_robots::sim::{MujocoEnv, Robot};
+use sskp_lab::registry::Registry;
+use sskp_robots::robots;
+use sskp_robots::sim::MujocoEnv;
 
 /// A file of `steps` mild actions for a robot.
-fn actions(robot: &sskp_robots::Entry, steps: usize) -> String {
-    let names: Vec<&str> = robot.contract.action.iter().map(|c| c.name).collect();
+fn actions(robot: &sskp_blocks::registry::EnvEntry, steps: usize) -> String {
+    let names: Vec<&str> = robot.contract.action.iter().map(|c| c.name.as_str()).collect();
     let mut text = names.join(",") + "\n";
     for t in 0..steps {
         let row: Vec<String> =
@@ -22,7 +24,7 @@ fn actions(robot: &sskp_robots::Entry, steps: usize) -> String {
 
 #[test]
 fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
-    for robot in ROBOTS {
+    for robot in &robots() {
         let folder = Folder::new();
         let play = |seed: u32, name: &str| {
             folder.sskp(&format!("rollout --env {} --seed {seed} --random 30 --out {name}", robot.name)).ok();
@@ -44,7 +46,7 @@ fn the_table_has_a_row_per_step_and_numbers_that_read_back_exactly() {
     let text = folder.read("a.csv");
     let mut lines = text.lines();
     assert_eq!(lines.next(), Some("step,obs_0,obs_1,obs_2,obs_3,obs_4,reward,cost,end"));
-    let mut env = sskp_robots::make("toy", sskp_robots::Options::default()).unwrap();
+    let mut env = Registry::standard().make_env("toy", EnvOptions::default()).unwrap();
     env.reset(&mut Rng::stream(3, "env")).unwrap();
     let mut rng = Rng::stream(3, "actions");
     let mut action = [0.0; 2];
@@ -82,24 +84,25 @@ fn it_stops_at_the_end_of_the_episode_and_names_it() {
 
 #[test]
 fn a_rollout_from_a_seeds_start_state_equals_the_one_from_the_seed() {
-    let robots: [&'static Robot; 4] = [
-        &sskp_robots::ant::ROBOT,
-        &sskp_robots::cheetah::ROBOT,
-        &sskp_robots::hopper::ROBOT,
-        &sskp_robots::humanoid::ROBOT,
+    let robots = [
+        sskp_robots::ant::robot(),
+        sskp_robots::cheetah::robot(),
+        sskp_robots::hopper::robot(),
+        sskp_robots::humanoid::robot(),
     ];
     for robot in robots {
-        let mut env = MujocoEnv::new(robot, sskp_robots::Options::default()).unwrap();
+        let name = robot.name.clone();
+        let mut env = MujocoEnv::new(robot, EnvOptions::default()).unwrap();
         env.reset(&mut Rng::stream(7, "env")).unwrap();
         let state: Vec<String> = env.data().qpos().iter().chain(env.data().qvel()).map(|x| format!("{x:?}")).collect();
         let folder = Folder::new();
         folder.write("state.csv", env.snapshot().unwrap().state_names().join(",") + "\n" + &state.join(",") + "\n");
-        folder.write("actions.csv", actions(sskp_robots::find(robot.name).unwrap(), 60));
-        let play = format!("rollout --env {} --actions actions.csv", robot.name);
+        folder.write("actions.csv", actions(Registry::standard().env(&name).unwrap(), 60));
+        let play = format!("rollout --env {} --actions actions.csv", name);
         folder.sskp(&format!("{play} --seed 7 --out seeded.csv")).ok();
         folder.sskp(&format!("{play} --from state.csv --out given.csv")).ok();
-        assert_eq!(folder.read("seeded.csv"), folder.read("given.csv"), "{}", robot.name);
-        assert!(folder.read("given.csv").lines().count() > 20, "{}", robot.name);
+        assert_eq!(folder.read("seeded.csv"), folder.read("given.csv"), "{name}");
+        assert!(folder.read("given.csv").lines().count() > 20, "{name}");
     }
 }
 

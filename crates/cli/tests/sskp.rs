@@ -3,6 +3,7 @@
 #[path = "../../lab/tests/common/small.rs"]
 mod small;
 
+use sskp_lab::registry::Registry;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -42,7 +43,7 @@ impl Place {
 }
 
 fn train<'a>(algo: &str, sets: &'a [String], run: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    let algo = sskp_methods::find(algo).unwrap().name;
+    let algo = Registry::standard().method(algo).unwrap().name;
     let mut args = vec!["train", "--algo", algo, "--env", "toy", "--seed", "3", "-n", "400", "--log-dir", run];
     args.extend(sets.iter().flat_map(|set| ["--set", set]));
     args.extend(more);

@@ -1,10 +1,11 @@
 //! Every robot, stepped and reset under an allocator that counts.
 
+use sskp_blocks::registry::EnvOptions;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sskp_blocks::rng::Rng;
-use sskp_robots::ROBOTS;
+use sskp_robots::robots;
 
 struct Counting;
 
@@ -29,8 +30,8 @@ static ALLOCATOR: Counting = Counting;
 // One test in this file: another, running at the same time, would be counted with it.
 #[test]
 fn stepping_does_not_allocate() {
-    for robot in ROBOTS {
-        let mut env = (robot.make)(sskp_robots::Options::default()).unwrap();
+    for robot in &robots() {
+        let mut env = robot.make(EnvOptions::default()).unwrap();
         let mut rng = Rng::stream(0, "allocation test");
         let mut action = vec![0.0; env.spec().action_dim];
         env.reset(&mut rng).unwrap();

@@ -4,8 +4,11 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use sskp_blocks::registry::EnvOptions;
 use sskp_blocks::{Error, Result};
 use toml::{Table, Value};
+
+use crate::registry::Registry;
 
 /// What every run has, whatever its method: the table `[run]` of `config.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,7 +30,7 @@ pub struct RunConfig {
     pub keep_checkpoints: usize,
     /// Environment steps between snapshots of the policy, all of them kept; 0 for none.
     pub policy_every: u64,
-    /// Charge contact forces (see `sskp_robots::Options`).
+    /// Charge contact forces (see `sskp_blocks::registry::EnvOptions`).
     pub contact_costs: bool,
     /// The demonstrations, for methods that begin with some: a path, or the name of a shipped set.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -75,11 +78,13 @@ impl RunConfig {
 /// `steps_per_epoch`. A number of its own, not the budget, which may grow when a run is resumed.
 pub const EPOCH: u64 = 1000;
 
-/// A complete configuration: `[run]` and the method's own table ([`sskp_methods::Entry::table`]).
+/// A complete configuration: `[run]` and the method's own table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// The common part.
     pub run: RunConfig,
+    /// What the method's table is called ([`sskp_methods::Entry::table`]).
+    pub table: String,
     /// The method's own settings, complete.
     pub method: Table,
 }
@@ -154,9 +159,9 @@ fn merge(into: &mut Table, from: Table) {
 
 impl Config {
     /// Defaults and overrides made one.
-    pub fn resolve(run: RunConfig, overrides: &Overrides) -> Result<Self> {
-        let entry = sskp_methods::find(&run.algo)?;
-        let env = sskp_robots::make(&run.env, sskp_robots::Options::default())?;
+    pub fn resolve(registry: &Registry, run: RunConfig, overrides: &Overrides) -> Result<Self> {
+        let entry = registry.method(&run.algo)?;
+        let env = registry.make_env(&run.env, EnvOptions::default())?;
         let method: Table = toml::from_str(&(entry.defaults)(env.spec())).expect("defaults are TOML");
         let mut all = Table::new();
         let mut common = Table::try_from(&run).expect("plain");
@@ -179,15 +184,16 @@ impl Config {
     fn from_table(mut all: Table) -> Result<Self> {
         let run = all.remove("run").ok_or_else(|| Error::other("there is no table [run]"))?;
         let run: RunConfig = run.try_into().map_err(|e| Error::other(format!("[run]: {e}")))?;
-        let table = sskp_methods::find(&run.algo)?.table;
-        let Some(Value::Table(method)) = all.remove(table) else {
-            return Err(Error::other(format!("there is no table [{table}]")));
+        // One table is left, whatever method this is: rows can be read without knowing it.
+        let mut tables = all.into_iter();
+        let (Some((table, Value::Table(method))), None) = (tables.next(), tables.next()) else {
+            return Err(Error::other(format!("besides [run] there must be one table, the settings of {}", run.algo)));
         };
         check_range("run.total_steps", run.total_steps > 0, "at least 1")?;
         check_range("run.threads", (1..=256).contains(&run.threads), "between 1 and 256")?;
         check_range("run.checkpoint_every", run.checkpoint_every > 0, "at least 1")?;
         check_range("run.keep_checkpoints", run.keep_checkpoints > 0, "at least 1")?;
-        Ok(Self { run, method })
+        Ok(Self { run, table, method })
     }
 
     /// Updates of the policy per environment step; where they are counted per skill, of a whole one. A method without such a setting has
@@ -233,8 +239,7 @@ impl Config {
     fn tables(&self) -> Table {
         let mut all = Table::new();
         all.insert("run".into(), Value::Table(Table::try_from(&self.run).expect("plain")));
-        let table = sskp_methods::find(&self.run.algo).expect("a resolved configuration names a method").table;
-        all.insert(table.into(), Value::Table(self.method.clone()));
+        all.insert(self.table.clone(), Value::Table(self.method.clone()));
         all
     }
 
@@ -318,11 +323,15 @@ fn article(kind: &str) -> String {
     format!("{article} {kind}")
 }
 
+/// The name most like `wanted`, if one is like enough to be meant.
+pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let likeness = |name: &str| strsim::normalized_damerau_levenshtein(name, wanted);
+    names.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).filter(|name| likeness(name) > 0.6)
+}
+
 fn unknown_key(full: &str, key: &str, valid: &[String], path: &str) -> String {
-    let likeness = |name: &String| strsim::normalized_damerau_levenshtein(name, key);
-    let nearest = valid.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    let hint = match nearest {
-        Some(name) if likeness(name) > 0.6 => {
+    let hint = match nearest(key, valid.iter().map(String::as_str)) {
+        Some(name) => {
             let dot = if path.is_empty() { "" } else { "." };
             format!("; did you mean {path}{dot}{name}?")
         }
@@ -340,7 +349,7 @@ mod tests {
         for set in sets {
             overrides.set(set)?;
         }
-        Config::resolve(RunConfig::new("sac", "toy", 0, 100), &overrides)
+        Config::resolve(&Registry::standard(), RunConfig::new("sac", "toy", 0, 100), &overrides)
     }
 
     #[test]
@@ -401,7 +410,7 @@ mod tests {
         let resolve = |algo: &str, set: &str| {
             let mut overrides = Overrides::default();
             overrides.set(set).unwrap();
-            Config::resolve(RunConfig::new(algo, "toy", 0, 100), &overrides)
+            Config::resolve(&Registry::standard(), RunConfig::new(algo, "toy", 0, 100), &overrides)
         };
         let configs = ["sskp", "sskp-np", "sskp-wo-rp"].map(|a| resolve(a, "sskp.planner.samples=99").unwrap());
         for config in &configs {

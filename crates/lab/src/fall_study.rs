@@ -6,7 +6,6 @@ use sskp_blocks::env::{End, Env};
 use sskp_blocks::rng::Rng;
 use sskp_blocks::{Error, Result};
 use sskp_methods::Actor;
-use sskp_robots::Options;
 
 use crate::rollout::snapshot;
 use crate::stats::Spread;
@@ -80,8 +79,7 @@ pub struct Distance {
 /// Plays a policy as in training until it has fallen often enough; every fall is rewound to the beginnings of the last strides and
 /// played again with fresh random choices.
 pub fn fall_study(trained: &mut Trained, search: FallSearch) -> Result<FallStudy> {
-    let mut env =
-        sskp_robots::make(&trained.config.run.env, Options { contact_costs: trained.config.run.contact_costs })?;
+    let mut env = trained.make_env()?;
     let mut rng = Rng::stream(search.seed, "starts");
     let mut player = Player { actor: &mut *trained.actor, action: vec![0.0; env.spec().action_dim], state: Vec::new() };
     let mut study = FallStudy::default();

@@ -10,6 +10,7 @@ pub mod fall_study;
 pub mod find;
 pub mod manifest;
 pub mod plan_study;
+pub mod registry;
 pub mod replay_page;
 pub mod report;
 pub mod rollout;

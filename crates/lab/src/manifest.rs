@@ -73,23 +73,23 @@ fn cpu() -> Vec<String> {
 
 impl Part {
     /// This process, from `steps` on.
-    fn here(config: &Config, steps: u64) -> Result<Self> {
-        Ok(Self {
+    fn here(model: Option<&str>, steps: u64) -> Self {
+        Self {
             steps,
             version: env!("CARGO_PKG_VERSION").into(),
             commit: option_env!("SSKP_COMMIT").map(String::from),
             binary_sha256: binary(),
-            model_sha256: sskp_robots::find(&config.run.env)?.model.map(sha256),
+            model_sha256: model.map(sha256),
             mujoco: sskp_robots::MUJOCO_VERSION.into(),
             target: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
             cpu: cpu(),
-        })
+        }
     }
 }
 
 /// Writes the manifest of the run in `folder`, which this process goes on with after `steps`. Parts that stand there already
 /// stay, as far as their rows do.
-pub fn write(folder: &Path, config: &Config, steps: u64) -> Result<()> {
+pub fn write(folder: &Path, config: &Config, model: Option<&str>, steps: u64) -> Result<()> {
     let file = folder.join("manifest.json");
     // A run begun before there were manifests goes on; of its first rows nothing is known.
     let there = fs::read(&file).ok().and_then(|bytes| serde_json::from_slice::<Manifest>(&bytes).ok());
@@ -101,7 +101,7 @@ pub fn write(folder: &Path, config: &Config, steps: u64) -> Result<()> {
         demos_sha256: known(&config.run.demos_sha256),
         skills_sha256: known(&config.run.skills_sha256),
         threads: config.run.threads,
-        parts: take_over(parts, Part::here(config, steps)?),
+        parts: take_over(parts, Part::here(model, steps)),
     };
     let text = serde_json::to_string_pretty(&manifest).expect("plain data") + "\n";
     write_whole(&file, text.as_bytes())
@@ -155,8 +155,8 @@ mod tests {
     fn a_manifest_names_what_can_be_hashed_again() {
         let folder = tempfile::tempdir().unwrap();
         let run = RunConfig::new("sac", "hopper", 0, 100);
-        let config = Config::resolve(run, &Overrides::default()).unwrap();
-        write(folder.path(), &config, 0).unwrap();
+        let config = Config::resolve(&Default::default(), run, &Overrides::default()).unwrap();
+        write(folder.path(), &config, Some("<model/>"), 0).unwrap();
         let read =
             || -> Manifest { serde_json::from_slice(&fs::read(folder.path().join("manifest.json")).unwrap()).unwrap() };
         let manifest = read();
@@ -173,7 +173,7 @@ mod tests {
         fs::write(folder.path().join("manifest.json"), other).unwrap();
         let mut longer = config.clone();
         longer.run.total_steps = 200;
-        write(folder.path(), &longer, 50).unwrap();
+        write(folder.path(), &longer, Some("<model/>"), 50).unwrap();
         let both = read();
         assert_eq!(both.parts.iter().map(|p| p.steps).collect::<Vec<_>>(), [0, 50]);
         assert_eq!(both.parts[0].binary_sha256.as_deref(), Some("another"));

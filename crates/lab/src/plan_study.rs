@@ -7,7 +7,6 @@ use sskp_blocks::record::Memory;
 use sskp_blocks::rng::Rng;
 use sskp_blocks::run::Run;
 use sskp_blocks::{Error, Result};
-use sskp_robots::Options;
 
 use crate::chart::{Chart, Mark, Series};
 use crate::stats::Spread;
@@ -34,7 +33,7 @@ pub fn plan_study(trained: &mut Trained, states: usize, seed: u64) -> Result<Pla
         let algo = &trained.config.run.algo;
         Error::other(format!("{algo} learns no risk of skills: there is no planning to study"))
     };
-    let env = sskp_robots::make(&trained.config.run.env, Options { contact_costs: trained.config.run.contact_costs })?;
+    let env = trained.make_env()?;
     let mut memory = Memory::default();
     let mut run = Run::new(env, seed, u64::MAX, &mut memory);
     let (obs, mut action) = (run.spec().obs_dim, vec![0.0; run.spec().action_dim]);

@@ -20,10 +20,16 @@ use crate::config::nearest;
 /// assert!(registry.env("brigde").unwrap_err().to_string().contains("did you mean bridge?"));
 /// # Ok::<(), sskp_blocks::Error>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Registry {
     envs: Vec<EnvEntry>,
     methods: Vec<MethodEntry>,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self::standard()
+    }
 }
 
 impl Registry {

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use sskp_blocks::env::{Anomaly, End, Pose, Shape};
+use sskp_blocks::registry::Contract;
 use sskp_blocks::{Error, Result};
 
 use crate::rollout::{Frame, Recording};
@@ -21,6 +22,8 @@ pub struct ReplayPage {
     pub title: String,
     /// What was played: a policy, a file of actions, a seed.
     pub subtitle: String,
+    /// The robot in words.
+    pub contract: Contract,
     /// The robot and its frames.
     pub episode: Recording,
 }
@@ -137,14 +140,12 @@ fn page(replay: &ReplayPage) -> Result<PageData<'_>> {
     let column =
         |values: &mut dyn Iterator<Item = f32>| base64(&values.flat_map(f32::to_le_bytes).collect::<Vec<u8>>());
     let risks = frames.iter().any(|f| f.risk.is_some());
-    // A robot that is not in the registry still has a page, only without the words of its contract.
-    let contract = sskp_robots::find(&episode.env).ok().map(|r| r.contract);
     Ok(PageData {
         title: &replay.title,
         subtitle: &replay.subtitle,
         env: &episode.env,
-        about: contract.map_or("", |c| c.about),
-        rule: contract.map_or("", |c| c.violation),
+        about: &replay.contract.about,
+        rule: &replay.contract.violation,
         dt: episode.dt,
         frames: frames.len(),
         steps: episode.steps(),
@@ -200,17 +201,22 @@ mod tests {
     use super::*;
     use crate::rollout::Stage;
     use sskp_blocks::env::Env;
+    use sskp_blocks::registry::{EnvEntry, EnvOptions};
     use sskp_blocks::rng::Rng;
 
-    fn play(robot: &sskp_robots::Entry, steps: usize) -> ReplayPage {
-        let env = (robot.make)(sskp_robots::Options::default()).unwrap();
+    fn play(robot: &EnvEntry, steps: usize) -> ReplayPage {
+        let env = robot.make(EnvOptions::default()).unwrap();
         let (mut stage, tape) = Stage::new(env).recorded();
         stage.reset(&mut Rng::stream(0, "env")).unwrap();
         let action = vec![0.0; stage.spec().action_dim];
         for _ in 0..steps {
             stage.step(&action).unwrap();
         }
-        tape.take().remove(0).into_page(robot.name, "no action")
+        tape.take().remove(0).into_page(robot, "no action")
+    }
+
+    fn robot(name: &str) -> EnvEntry {
+        crate::registry::Registry::standard().env(name).unwrap().clone()
     }
 
     fn data(page: &str) -> serde_json::Value {
@@ -231,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_thousand_frames_of_every_robot_stay_below_a_megabyte() {
-        for robot in sskp_robots::ROBOTS {
+        for robot in &sskp_robots::robots() {
             let page = html(&play(robot, 1000)).unwrap();
             assert!(page.len() < 1_000_000, "{}: {} bytes", robot.name, page.len());
             let data = data(&page);
@@ -244,14 +250,14 @@ mod tests {
 
     #[test]
     fn text_cannot_leave_its_place_in_the_page() {
-        let toy = sskp_robots::find("toy").unwrap();
-        let mut replay = play(toy, 2);
+        let toy = robot("toy");
+        let mut replay = play(&toy, 2);
         let nasty = "</script><script>alert(1)</script><!-- {{data}} \"&\u{2028}";
         replay.title = nasty.into();
         replay.subtitle = nasty.into();
         replay.episode.geoms[0].name = nasty.into();
         let page = html(&replay).unwrap();
-        let plain = html(&play(toy, 2)).unwrap();
+        let plain = html(&play(&toy, 2)).unwrap();
         for mark in ["<script", "</script", "<!--"] {
             assert_eq!(page.matches(mark).count(), plain.matches(mark).count(), "{mark}");
         }
@@ -261,7 +267,7 @@ mod tests {
 
     #[test]
     fn the_page_asks_nothing_of_a_network() {
-        let page = html(&play(sskp_robots::find("toy").unwrap(), 2)).unwrap();
+        let page = html(&play(&robot("toy"), 2)).unwrap();
         for mark in ["http:", "https:", "src=", "@import", "url(", "fetch(", "import("] {
             assert!(!page.contains(mark), "{mark}");
         }
@@ -270,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_frame_that_is_not_finite_shows_the_one_before_it() {
-        let mut replay = play(sskp_robots::find("hopper").unwrap(), 3);
+        let mut replay = play(&robot("hopper"), 3);
         let as_played = data(&html(&replay).unwrap());
         replay.episode.frames.push(replay.episode.frames[3].clone());
         let whole = data(&html(&replay).unwrap());
@@ -282,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_replay_without_frames_or_with_too_few_poses_is_refused() {
-        let mut replay = play(sskp_robots::find("toy").unwrap(), 2);
+        let mut replay = play(&robot("toy"), 2);
         replay.episode.frames[1].poses.pop();
         let error = html(&replay).unwrap_err().to_string();
         assert!(error.contains("frame 1") && error.contains("1 poses for 2"), "{error}");

@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex};
 
 use sskp_blocks::env::{Anomaly, Constraint, End, Env, Geom, Pose, Scene, Snapshot, Spec, Step};
+use sskp_blocks::registry::EnvEntry;
 use sskp_blocks::rng::Rng;
 use sskp_blocks::{Error, Result};
 
@@ -73,9 +74,10 @@ impl Recording {
         self.frames.iter().map(|f| f.reward).sum()
     }
 
-    /// The page that shows it. `title` heads the page; `subtitle` says what was played.
-    pub fn into_page(self, title: impl Into<String>, subtitle: impl Into<String>) -> ReplayPage {
-        ReplayPage { title: title.into(), subtitle: subtitle.into(), episode: self }
+    /// The page that shows it, headed by the robot's name; `subtitle` says what was played.
+    pub fn into_page(self, robot: &EnvEntry, subtitle: impl Into<String>) -> ReplayPage {
+        let (title, contract) = (robot.name.clone(), robot.contract.clone());
+        ReplayPage { title, subtitle: subtitle.into(), contract, episode: self }
     }
 }
 

@@ -148,11 +148,17 @@ impl Log {
 
 impl RunDir {
     /// Makes the folder of a new run. One that already holds a run is refused.
-    pub fn create(path: &Path, config: &Config, stop: Arc<AtomicBool>, quiet: bool) -> Result<Self> {
+    pub fn create(
+        path: &Path,
+        config: &Config,
+        model: Option<&str>,
+        stop: Arc<AtomicBool>,
+        quiet: bool,
+    ) -> Result<Self> {
         Self::refuse_existing(path)?;
         fs::create_dir_all(path).map_err(|e| Error::io(path, e))?;
         let lock = Lock::of_run(path)?;
-        describe(path, config, 0)?;
+        describe(path, config, model, 0)?;
         let mut dir = Self::new(path, config, stop, quiet, lock);
         dir.episodes.line(episodes::COLUMNS)?;
         Ok(dir)
@@ -361,9 +367,9 @@ impl Recorder for RunDir {
     }
 }
 
-/// Writes what a run is: its settings, and what makes its rows from `steps` on.
-pub(crate) fn describe(path: &Path, config: &Config, steps: u64) -> Result<()> {
-    manifest::write(path, config, steps)?;
+/// Writes what a run is: its settings, and what makes its rows from `steps` on; `model` is the simulated one, as text.
+pub(crate) fn describe(path: &Path, config: &Config, model: Option<&str>, steps: u64) -> Result<()> {
+    manifest::write(path, config, model, steps)?;
     write_whole(&path.join("config.json"), config.to_json().as_bytes())?;
     // Last: a folder with this file holds a run.
     write_whole(&path.join("config.toml"), config.to_toml().as_bytes())

@@ -8,6 +8,7 @@ use sskp_blocks::{Error, Result};
 
 use crate::chart::{Chart, Mark, Series};
 use crate::episodes;
+use crate::registry::Registry;
 use crate::stats::{WINDOW, window_mean};
 use crate::svg::escape;
 use crate::train::{Summary, read_config};
@@ -16,15 +17,15 @@ use sskp_blocks::files::write_whole;
 use sskp_blocks::record::EpisodeRow;
 
 /// Writes the page of the run in `run`.
-pub fn write_html(run: &Path, summary: &Summary, path: &Path) -> Result<()> {
-    write_whole(path, html(run, summary)?.as_bytes())
+pub fn write_html(registry: &Registry, run: &Path, summary: &Summary, path: &Path) -> Result<()> {
+    write_whole(path, html(registry, run, summary)?.as_bytes())
 }
 
 /// The page as text.
-pub fn html(run: &Path, summary: &Summary) -> Result<String> {
+pub fn html(registry: &Registry, run: &Path, summary: &Summary) -> Result<String> {
     let config = read_config(run)?.run;
     let (_, episodes) = episodes::read(&run.join(episodes::FILE))?;
-    let limit = sskp_robots::find(&config.env)?.contract.time_limit as u64;
+    let limit = registry.time_limit(&config.env).map_or(u64::MAX, |limit| limit as u64);
     let mut charts = vec![returns(&episodes, limit), violations(&episodes)];
     charts.extend(risks(&run.join("progress.csv"))?);
     let title = format!("{} on {}", config.algo, config.env);

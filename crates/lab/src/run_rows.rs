@@ -171,7 +171,8 @@ mod tests {
     fn run(folder: &Path) -> PathBuf {
         let run = folder.join("run");
         fs::create_dir_all(&run).unwrap();
-        let config = Config::resolve(RunConfig::new("sac", "toy", 7, 50), &Overrides::default()).unwrap();
+        let config =
+            Config::resolve(&Default::default(), RunConfig::new("sac", "toy", 7, 50), &Overrides::default()).unwrap();
         fs::write(run.join("config.toml"), config.to_toml()).unwrap();
         fs::write(run.join("episodes.csv"), TEXT).unwrap();
         fs::write(run.join("summary.json"), "{\"finished\": true}").unwrap();

@@ -13,7 +13,7 @@ use crate::train::{Session, build, demonstrations};
 /// The skill model for the demonstrations and the settings `[sskp.skill]` of a configuration: the one that is kept, or one
 /// fitted now; and the demonstrations.
 pub fn fit(config: &mut Config, session: &Session) -> Result<(Fitted, Demonstrations)> {
-    let (env, _) = build(config, None)?; // says what is wrong with the settings
+    let (env, _) = build(&session.registry, config, None)?; // says what is wrong with the settings
     let settings: SskpConfig = toml::from_str(&config.method_toml())
         .map_err(|e| Error::other(format!("{} has no skill model: {}", config.run.algo, e.message())))?;
     let demos = demonstrations(&mut config.run, env.spec())?;

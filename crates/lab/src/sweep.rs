@@ -18,6 +18,7 @@ use toml::{Table, Value};
 
 use crate::config::{Config, Overrides, RunConfig, read_toml};
 use crate::episodes;
+use crate::registry::Registry;
 use crate::run_dir::Lock;
 use crate::train::{Session, Stop, prepare, read_config};
 use crate::wording::duration;
@@ -126,14 +127,15 @@ pub struct Outcome {
 
 impl Sweep {
     /// Reads a grid file and looks at what is there already. `out` wins over the file's.
-    pub fn read(file: &Path, out: Option<&Path>) -> Result<Self> {
+    pub fn read(registry: &Registry, file: &Path, out: Option<&Path>) -> Result<Self> {
         let grid: Grid = read_toml(file)?;
         let fail = |why: String| Error::other(format!("{}: {why}", file.display()));
         let out = out.unwrap_or(&grid.out).to_path_buf();
         let mut cells: Vec<Cell> = Vec::new();
         let mut kinds: BTreeMap<(String, String), Config> = BTreeMap::new();
         let mut seen = BTreeSet::new();
-        check_names(&grid).map_err(|e| fail(e.to_string()))?;
+        let session = Session { registry: registry.clone(), ..Session::default() };
+        check_names(registry, &grid).map_err(|e| fail(e.to_string()))?;
         // Seed by seed, so that a sweep stopped half-way has whole comparisons of fewer seeds.
         let mut order = Vec::new();
         for block in &grid.cells {
@@ -156,8 +158,8 @@ impl Sweep {
                 Some(config) => config.clone(),
                 None => {
                     let config = grid
-                        .config(file, robot, method)
-                        .and_then(|config| Ok(prepare(&config, Session::default())?.config))
+                        .config(registry, file, robot, method)
+                        .and_then(|config| Ok(prepare(&config, session.clone())?.config))
                         .map_err(|e| fail(format!("{method} on {robot}: {e}")))?;
                     kinds.insert(kind, config.clone());
                     config
@@ -267,12 +269,12 @@ impl Sweep {
 
 impl Grid {
     /// Settings of a method on a robot, for the first seed.
-    fn config(&self, file: &Path, robot: &str, method: &str) -> Result<Config> {
+    fn config(&self, registry: &Registry, file: &Path, robot: &str, method: &str) -> Result<Config> {
         let mut overrides = Overrides::default();
         if let Some(settings) = self.files.get(method) {
             overrides.file(&file.parent().unwrap_or(Path::new("")).join(settings))?;
         }
-        let entry = sskp_methods::find(method)?;
+        let entry = registry.method(method)?;
         for table in [Some(&self.set), self.robot.get(robot)].into_iter().flatten() {
             let own = |(name, _): &(&String, _)| *name == "run" || *name == entry.table;
             let mut table: Table = table.iter().filter(own).map(|(k, v)| (k.clone(), v.clone())).collect();
@@ -282,7 +284,7 @@ impl Grid {
             }
             overrides.table(table);
         }
-        let config = Config::resolve(RunConfig::new(method, robot, 0, self.steps), &overrides)?;
+        let config = Config::resolve(registry, RunConfig::new(method, robot, 0, self.steps), &overrides)?;
         if (config.run.seed, config.run.total_steps) != (0, self.steps) {
             return Err(Error::other("seeds and steps are named by the grid, not by run.seed and run.total_steps"));
         }
@@ -291,19 +293,19 @@ impl Grid {
 }
 
 /// Names that exist, in every place where there are names.
-fn check_names(grid: &Grid) -> Result<()> {
+fn check_names(registry: &Registry, grid: &Grid) -> Result<()> {
     for block in &grid.cells {
-        block.robots.iter().try_for_each(|name| sskp_robots::find(name).map(|_| ()))?;
-        block.methods.iter().try_for_each(|name| sskp_methods::find(name).map(|_| ()))?;
+        block.robots.iter().try_for_each(|name| registry.env(name).map(|_| ()))?;
+        block.methods.iter().try_for_each(|name| registry.method(name).map(|_| ()))?;
     }
-    grid.files.keys().try_for_each(|name| sskp_methods::find(name).map(|_| ()))?;
-    grid.robot.keys().try_for_each(|name| sskp_robots::find(name).map(|_| ()))?;
+    grid.files.keys().try_for_each(|name| registry.method(name).map(|_| ()))?;
+    grid.robot.keys().try_for_each(|name| registry.env(name).map(|_| ()))?;
     for (place, table) in std::iter::once(("set".into(), &grid.set))
         .chain(grid.robot.iter().map(|(robot, table)| (format!("robot.{robot}"), table)))
     {
         for name in table.keys().filter(|name| *name != "run") {
-            if !sskp_methods::METHODS.iter().any(|m| m.table == name) {
-                let error = sskp_methods::find(name).err().map_or(String::new(), |e| e.to_string());
+            if !registry.methods().iter().any(|m| m.table == name) {
+                let error = registry.method(name).err().map_or(String::new(), |e| e.to_string());
                 return Err(Error::other(format!("[{place}.{name}]: {error}")));
             }
         }
@@ -567,7 +569,7 @@ mod tests {
         let file = folder.path().join("grid.toml");
         fs::write(&file, text.replace("OUT", &folder.path().join("out").display().to_string())).unwrap();
         fs::write(folder.path().join("wide.toml"), "[sac.learner]\nwidth = 99\n").unwrap();
-        Sweep::read(&file, None)
+        Sweep::read(&Registry::standard(), &file, None)
     }
 
     const SMALL: &str = "out = \"OUT\"\nsteps = 500\nseeds = [3, 4]\n";

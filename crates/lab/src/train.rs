@@ -11,12 +11,13 @@ use sskp_blocks::checkpoint::{self, Loader};
 use sskp_blocks::demos::Demonstrations;
 use sskp_blocks::env::{Env, Spec, Step};
 use sskp_blocks::record::{EpisodeRow, Memory, Recorder};
+use sskp_blocks::registry::{EnvEntry, EnvOptions};
 use sskp_blocks::run::{Clock, Run};
 use sskp_blocks::{Error, Result};
 use sskp_methods::{Actor, Method, Setup};
-use sskp_robots::Options;
 
 use crate::config::{Config, RunConfig};
+use crate::registry::Registry;
 use crate::rollout::Recording;
 use crate::run_dir::RunDir;
 use crate::{data, find, run_dir};
@@ -55,6 +56,8 @@ pub type Stop = Arc<AtomicBool>;
 /// What a run needs from whoever started it, besides its settings.
 #[derive(Clone, Debug, Default)]
 pub struct Session {
+    /// The environments and methods there are.
+    pub registry: Registry,
     /// Asks it to stop.
     pub stop: Stop,
     /// No progress display.
@@ -63,21 +66,30 @@ pub struct Session {
     pub cache: Option<PathBuf>,
 }
 
-pub(crate) fn build(config: &Config, cache: Option<&Path>) -> Result<(Box<dyn Env>, Box<dyn Method>)> {
-    let env = sskp_robots::make(&config.run.env, Options { contact_costs: config.run.contact_costs })?;
-    let entry = sskp_methods::find(&config.run.algo)?;
+fn env_options(config: &Config) -> EnvOptions {
+    EnvOptions { contact_costs: config.run.contact_costs }
+}
+
+pub(crate) fn build(
+    registry: &Registry,
+    config: &Config,
+    cache: Option<&Path>,
+) -> Result<(Box<dyn Env>, Box<dyn Method>)> {
+    let env = registry.make_env(&config.run.env, env_options(config))?;
+    let entry = registry.method(&config.run.algo)?;
     let mut setup = Setup::new(entry.table, config.run.seed, config.run.threads);
     setup.skills = Some(&config.run.skills).filter(|path| !path.is_empty()).map(PathBuf::from);
     setup.cache = cache.map(PathBuf::from);
     setup.warn = |text| eprintln!("warning: {text}");
     let method = (entry.build)(env.spec(), &config.method_toml(), setup)?;
+    method.suits(&*env)?;
     Ok((env, method))
 }
 
 /// Says what is wrong with a configuration that resolved but cannot be built. Demonstrations are not looked for.
-pub fn check(config: &Config) -> Result<()> {
-    build(config, None)?;
-    refuse_files(config)
+pub fn check(registry: &Registry, config: &Config) -> Result<()> {
+    build(registry, config, None)?;
+    refuse_files(registry.method(&config.run.algo)?, config)
 }
 
 /// A run that is ready to start: nothing has been written, and nothing that can be known to be wrong is wrong.
@@ -96,8 +108,8 @@ pub fn prepare(config: &Config, session: Session) -> Result<Prepared> {
     if !config.run.skills.is_empty() {
         config.run.skills = absolute(Path::new(&config.run.skills))?;
     }
-    let (env, method) = build(&config, session.cache.as_deref())?;
-    let demos = lessons(&mut config, env.spec(), &*method)?;
+    let (env, method) = build(&session.registry, &config, session.cache.as_deref())?;
+    let demos = first_demonstrations(&session.registry, &mut config, env.spec(), &*method)?;
     Ok(Prepared { config, session, env, method, demos })
 }
 
@@ -110,7 +122,8 @@ impl Prepared {
     /// Starts the run in a new folder.
     pub fn train(self, path: &Path) -> Result<Summary> {
         let Self { config, session, env, method, demos } = self;
-        let dir = RunDir::create(path, &config, session.stop, session.quiet)?;
+        let model = session.registry.env(&config.run.env)?.model.clone();
+        let dir = RunDir::create(path, &config, model.as_deref(), session.stop, session.quiet)?;
         drive(&config, path, dir, env, method, None, demos)
     }
 }
@@ -124,18 +137,19 @@ pub fn train(config: &Config, path: &Path, session: Session) -> Result<Summary> 
 pub fn resume(path: &Path, total_steps: Option<u64>, session: Session, refused: impl FnMut(&Error)) -> Result<Summary> {
     let mut config = read_config(path)?;
     config.run.total_steps = total_steps.unwrap_or(config.run.total_steps);
-    let (env, method) = build(&config, session.cache.as_deref())?;
+    let (env, method) = build(&session.registry, &config, session.cache.as_deref())?;
     let (dir, checkpoint) = RunDir::reopen(path, &config, session.stop, session.quiet, refused)?;
     let mut demos = None;
     if checkpoint.is_none() {
-        demos = lessons(&mut config, env.spec(), &*method).map_err(|e| {
+        demos = first_demonstrations(&session.registry, &mut config, env.spec(), &*method).map_err(|e| {
             Error::other(format!(
                 "{} was stopped before its first checkpoint and must begin again: {e}",
                 path.display()
             ))
         })?;
     }
-    run_dir::describe(path, &config, checkpoint.as_ref().map_or(0, |c| c.manifest.steps))?;
+    let model = session.registry.env(&config.run.env)?.model.as_deref();
+    run_dir::describe(path, &config, model, checkpoint.as_ref().map_or(0, |c| c.manifest.steps))?;
     drive(&config, path, dir, env, method, checkpoint, demos)
 }
 
@@ -144,10 +158,10 @@ fn absolute(path: &Path) -> Result<String> {
 }
 
 /// Refuses files that the method has no use for.
-fn refuse_files(config: &Config) -> Result<()> {
+fn refuse_files(entry: &sskp_methods::Entry, config: &Config) -> Result<()> {
     let run = &config.run;
     let refuse = |what: &str, flag: &str| Err(Error::other(format!("{} uses no {what}: leave out {flag}", run.algo)));
-    if !(run.demos.is_empty() || sskp_methods::find(&run.algo)?.demos) {
+    if !(run.demos.is_empty() || entry.demos) {
         return refuse("demonstrations", "--demos");
     }
     // Methods with a skill model have a table of settings for it.
@@ -159,16 +173,22 @@ fn refuse_files(config: &Config) -> Result<()> {
 
 /// The demonstrations of a method that begins with some, read and judged; their hash goes into the configuration. A hash that
 /// stands there already must be theirs.
-fn lessons(config: &mut Config, spec: &Spec, method: &dyn Method) -> Result<Option<Demonstrations>> {
-    refuse_files(config)?;
+fn first_demonstrations(
+    registry: &Registry,
+    config: &mut Config,
+    spec: &Spec,
+    method: &dyn Method,
+) -> Result<Option<Demonstrations>> {
+    let entry = registry.method(&config.run.algo)?;
+    refuse_files(entry, config)?;
     let run = &mut config.run;
-    if !sskp_methods::find(&run.algo)?.demos {
+    if !entry.demos {
         return Ok(None);
     }
     let demos = demonstrations(run, spec)?;
     if !run.skills.is_empty() {
         let sha256 = data::fingerprint(Path::new(&run.skills))?;
-        settle(&mut run.skills_sha256, sha256, &format!("the skill model {}", run.skills))?;
+        note_hash(&mut run.skills_sha256, sha256, &format!("the skill model {}", run.skills))?;
     }
     method.accepts(&demos).map_err(|e| Error::other(format!("{}: {e}", run.demos)))?;
     Ok(Some(demos))
@@ -190,12 +210,12 @@ pub(crate) fn demonstrations(run: &mut RunConfig, spec: &Spec) -> Result<Demonst
             run.demos, sizes.0, sizes.1, spec.name, spec.obs_dim, spec.action_dim
         )));
     }
-    settle(&mut run.demos_sha256, demos.sha256(), &format!("the set {}", run.demos))?;
+    note_hash(&mut run.demos_sha256, demos.sha256(), &format!("the set {}", run.demos))?;
     Ok(demos)
 }
 
 /// Notes a hash, or compares it with the one noted before.
-fn settle(noted: &mut String, sha256: String, what: &str) -> Result<()> {
+fn note_hash(noted: &mut String, sha256: String, what: &str) -> Result<()> {
     if !(noted.is_empty() || *noted == sha256) {
         return Err(Error::other(format!("{what} has changed: its hash is {sha256}, the configuration says {noted}")));
     }
@@ -308,6 +328,8 @@ fn summarise(
 pub struct Trained {
     /// The run's configuration.
     pub config: Config,
+    /// The environment it was trained on.
+    pub env: EnvEntry,
     /// The checkpoint it came from.
     pub checkpoint: PathBuf,
     /// Environment steps it had learnt for.
@@ -316,8 +338,15 @@ pub struct Trained {
     pub actor: Box<dyn Actor>,
 }
 
+impl Trained {
+    /// A new one of the environment it was trained on.
+    pub fn make_env(&self) -> Result<Box<dyn Env>> {
+        self.env.make(env_options(&self.config))
+    }
+}
+
 /// Loads a trained policy.
-pub fn load_policy(path: &Path, refused: impl FnMut(&Error)) -> Result<Trained> {
+pub fn load_policy(registry: &Registry, path: &Path, refused: impl FnMut(&Error)) -> Result<Trained> {
     // A run directory has a manifest too, but a checkpoint has no settings.
     let inside = path.join("manifest.json").exists() && !path.join("config.toml").exists();
     let run = if inside { path.parent().and_then(Path::parent).unwrap_or(path) } else { path };
@@ -329,9 +358,15 @@ pub fn load_policy(path: &Path, refused: impl FnMut(&Error)) -> Result<Trained> 
         checkpoint::newest(&path.join("checkpoints"), Some(&identity), refused)?
             .ok_or_else(|| Error::other(format!("{} has no usable checkpoint yet", path.display())))?
     };
-    let (_, mut method) = build(&config, None)?;
+    let (_, mut method) = build(registry, &config, None)?;
     method.load_policy(&loader)?;
-    Ok(Trained { actor: method.actor(), checkpoint: loader.path.clone(), steps: loader.manifest.steps, config })
+    Ok(Trained {
+        env: registry.env(&config.run.env)?.clone(),
+        actor: method.actor(),
+        checkpoint: loader.path.clone(),
+        steps: loader.manifest.steps,
+        config,
+    })
 }
 
 /// Plays `episodes` with a frozen policy, counted like a training run. `seen` is called at the start of each episode
@@ -343,8 +378,7 @@ pub fn evaluate(
     explore: bool,
     mut seen: impl FnMut(&mut dyn Env, Option<&Step>, Option<f32>),
 ) -> Result<Vec<EpisodeRow>> {
-    let options = Options { contact_costs: trained.config.run.contact_costs };
-    let env = sskp_robots::make(&trained.config.run.env, options)?;
+    let env = trained.make_env()?;
     let mut memory = Memory::default();
     let mut run = Run::new(env, seed, u64::MAX, &mut memory);
     let mut action = vec![0.0; run.spec().action_dim];

@@ -6,6 +6,8 @@
 #[path = "common/made_up.rs"]
 mod made_up;
 
+use sskp_blocks::registry::EnvOptions;
+use sskp_lab::registry::Registry;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,11 +20,11 @@ use sskp_lab::plan_study::PlanStudy;
 use sskp_lab::replay_page::{ReplayPage, write_html};
 use sskp_lab::report::Report;
 use sskp_lab::rollout::Stage;
-use sskp_robots::ROBOTS;
+use sskp_robots::robots;
 
 /// One episode of random actions, half a minute at most.
-fn play(robot: &sskp_robots::Entry) -> ReplayPage {
-    let env = (robot.make)(sskp_robots::Options::default()).unwrap();
+fn play(robot: &sskp_blocks::registry::EnvEntry) -> ReplayPage {
+    let env = robot.make(EnvOptions::default()).unwrap();
     let (stage, tape) = Stage::new(env).recorded();
     let mut memory = Memory::default();
     let mut run = Run::new(Box::new(stage), 1, 600, &mut memory);
@@ -33,7 +35,7 @@ fn play(robot: &sskp_robots::Entry) -> ReplayPage {
         rng.fill_action(&mut action);
         run.step(&action).unwrap();
     }
-    tape.take().remove(0).into_page(robot.name, "random actions, seed 1")
+    tape.take().remove(0).into_page(robot, "random actions, seed 1")
 }
 
 fn browser() -> PathBuf {
@@ -172,11 +174,11 @@ const DARK: &str = "--blink-settings=preferredColorScheme=0";
 #[test]
 #[ignore = "needs Chromium"]
 fn every_robot_is_drawn_whole_and_can_be_played_and_scrubbed() {
-    for robot in ROBOTS {
+    for robot in &robots() {
         let replay = play(robot);
         let page = Page::new(&replay);
         let dom = page.dom("#selftest", &[DESK]);
-        dom.passes(robot.name);
+        dom.passes(&robot.name);
         assert_eq!(dom.data("webgl"), Some("ok"));
         assert_eq!(dom.data("frames"), Some(replay.episode.frames.len().to_string().as_str()));
         let red: usize = dom.data("red-pixels").unwrap().parse().unwrap();
@@ -188,7 +190,7 @@ fn every_robot_is_drawn_whole_and_can_be_played_and_scrubbed() {
             dom.data("colours").unwrap()
         );
         let frame = format!("#frame={}", replay.episode.frames.len() / 2);
-        page.picture(robot.name, &frame, &[DESK]);
+        page.picture(&robot.name, &frame, &[DESK]);
         page.picture(&format!("{}-dark", robot.name), &frame, &[DESK, DARK]);
         page.picture(&format!("{}-end", robot.name), "#frame=100000", &[DESK]);
     }
@@ -197,7 +199,7 @@ fn every_robot_is_drawn_whole_and_can_be_played_and_scrubbed() {
 #[test]
 #[ignore = "needs Chromium"]
 fn the_page_plays_by_itself() {
-    let page = Page::new(&play(sskp_robots::find("cheetah").unwrap()));
+    let page = Page::new(&play(Registry::standard().env("cheetah").unwrap()));
     let drawn = |dom: &Dom| dom.data("drawn").map_or(0, |n| n.parse::<usize>().unwrap());
     // How many pictures a headless browser draws in its own time depends on the machine: a slow one gets more time.
     let mut dom = page.dom("", &[DESK]);
@@ -215,11 +217,11 @@ fn the_page_plays_by_itself() {
 #[test]
 #[ignore = "needs Chromium"]
 fn a_phone_and_the_dark_theme_show_all_of_it() {
-    for robot in ROBOTS {
+    for robot in &robots() {
         let page = Page::new(&play(robot));
-        page.dom("#selftest", &[DESK, DARK]).passes(robot.name);
+        page.dom("#selftest", &[DESK, DARK]).passes(&robot.name);
         let phone = page.in_a_phone("#selftest");
-        Dom(page.run(&phone, "", &["--dump-dom", "--allow-file-access-from-files", DESK])).passes(robot.name);
+        Dom(page.run(&phone, "", &["--dump-dom", "--allow-file-access-from-files", DESK])).passes(&robot.name);
         if let Some(folder) = std::env::var_os("SSKP_SCREENSHOTS") {
             let file = Path::new(&folder).join(format!("{}-phone.png", robot.name));
             let phone = page.in_a_phone("#frame=20");
@@ -231,7 +233,7 @@ fn a_phone_and_the_dark_theme_show_all_of_it() {
 #[test]
 #[ignore = "needs Chromium"]
 fn a_predicted_risk_gets_a_line_of_its_own() {
-    let mut replay = play(sskp_robots::find("toy").unwrap());
+    let mut replay = play(Registry::standard().env("toy").unwrap());
     assert_eq!(Page::new(&replay).dom("#selftest", &[DESK]).data("panels"), Some("reward return"));
     let last = replay.episode.frames.len() as f32;
     // One prediction every ten steps, as a method that chooses skills makes them.
@@ -287,7 +289,7 @@ fn texts_of_a_chart_lie_inside_it_and_apart() {
 #[test]
 #[ignore = "needs Chromium"]
 fn without_webgl_the_page_says_so_and_the_curves_remain() {
-    let page = Page::new(&play(sskp_robots::find("hopper").unwrap()));
+    let page = Page::new(&play(Registry::standard().env("hopper").unwrap()));
     let dom = page.dom("#selftest", &[DESK, "--disable-3d-apis"]);
     dom.passes("without WebGL");
     assert_eq!(dom.data("webgl"), Some("missing"));
@@ -298,7 +300,7 @@ fn without_webgl_the_page_says_so_and_the_curves_remain() {
 #[test]
 #[ignore = "needs Chromium"]
 fn a_title_full_of_markup_is_shown_as_it_is() {
-    let mut replay = play(sskp_robots::find("toy").unwrap());
+    let mut replay = play(Registry::standard().env("toy").unwrap());
     replay.title = "</script><script>document.body.dataset.error='ran'</script>".into();
     replay.subtitle = "<img onerror=\"document.body.dataset.error='ran'\">&amp;".into();
     let dom = Page::new(&replay).dom("#selftest", &[DESK]);
@@ -309,7 +311,7 @@ fn a_title_full_of_markup_is_shown_as_it_is() {
 #[test]
 #[ignore = "needs Chromium"]
 fn a_replay_of_one_frame_is_a_still_picture() {
-    let mut replay = play(sskp_robots::find("ant").unwrap());
+    let mut replay = play(Registry::standard().env("ant").unwrap());
     replay.episode.frames.truncate(1);
     replay.episode.end = None;
     Page::new(&replay).dom("#selftest", &[DESK]).passes("one frame");
@@ -318,7 +320,7 @@ fn a_replay_of_one_frame_is_a_still_picture() {
 #[test]
 #[ignore = "needs Chromium"]
 fn a_report_fits_a_desk_and_a_phone_in_light_and_dark() {
-    let page = Page::report(&Report::new(&made_up::grid(), None).unwrap());
+    let page = Page::report(&Report::new(&Registry::standard(), &made_up::grid(), None).unwrap());
     for (width, dark) in [(1280, false), (1280, true), (375, false), (320, true)] {
         let mut flags = vec!["--dump-dom", "--allow-file-access-from-files", DESK];
         flags.extend(dark.then_some(DARK));

@@ -1,5 +1,7 @@
 //! Demonstrations on disk: what is written is what is read, damage is an error, mistakes are found.
 
+use sskp_blocks::registry::EnvOptions;
+use sskp_lab::registry::Registry;
 use std::path::{Path, PathBuf};
 
 use sskp_blocks::demos::{Demonstrations, Ending, Trajectory};
@@ -9,7 +11,7 @@ use sskp_lab::data::{self, About, Format, Played, Set};
 
 /// Episodes of the toy played at random: real states, real falls.
 fn toy(episodes: usize) -> Demonstrations {
-    let mut env = sskp_robots::make("toy", Default::default()).unwrap();
+    let mut env = Registry::standard().make_env("toy", EnvOptions::default()).unwrap();
     let mut rng = Rng::stream(3, "demos");
     let spec = env.spec().clone();
     let mut demos = Demonstrations::new("toy", spec.obs_dim, spec.action_dim);
@@ -55,7 +57,7 @@ fn written(root: &Path, demos: &Demonstrations) -> PathBuf {
 }
 
 fn checked(path: &Path) -> Report {
-    check(&Set::open(path).unwrap(), None).unwrap()
+    check(&Registry::standard(), &Set::open(path).unwrap(), None).unwrap()
 }
 
 #[test]
@@ -73,7 +75,7 @@ fn what_is_written_is_what_is_read() {
     assert_eq!(set.provenance().unwrap()["agent"]["return_mean"], 1.5);
     assert!(root.path().join("sskp/namespace_metadata.json").exists());
     assert!(root.path().join("sskp/toy/namespace_metadata.json").exists());
-    let report = check(&set, None).unwrap();
+    let report = check(&Registry::standard(), &set, None).unwrap();
     assert!(report.fine(), "{report}");
     assert_eq!((report.stats.steps, report.stats.violations), (demos.steps(), demos.violations()));
     assert!(report.to_string().contains("nothing wrong"), "{report}");
@@ -123,7 +125,7 @@ fn dsrl_goes_there_and_back() {
     let set = Set::open(&file).unwrap();
     assert_eq!((set.format, set.env.as_str()), (Format::Dsrl, "toy"));
     assert_eq!(set.provenance().unwrap()["seed"], 3);
-    let report = check(&set, None).unwrap();
+    let report = check(&Registry::standard(), &set, None).unwrap();
     assert!(report.fine(), "{report}");
     assert_eq!(set.into_demonstrations().unwrap(), demos);
 }
@@ -155,7 +157,7 @@ fn d4rl_is_read_without_inventing_a_state() {
     d4rl(&file, true);
     let set = Set::open(&file).unwrap();
     assert_eq!((set.format, set.env.as_str()), (Format::D4rl, "hopper"), "the robot is in the file's name");
-    let report = check(&set, None).unwrap();
+    let report = check(&Registry::standard(), &set, None).unwrap();
     assert!(report.problem(kind::NO_COSTS).is_some() && report.problem(kind::DIMENSIONS).is_some(), "{report}");
     let demos = set.into_demonstrations().unwrap();
     let [first, second] = demos.trajectories() else { panic!("{:?}", demos.trajectories()) };
@@ -179,7 +181,10 @@ fn costs_can_be_made_where_a_file_has_none() {
     d4rl(&file, true);
     let demos = data::open(&file).unwrap();
     assert_eq!(demos.violations(), 0);
-    assert_eq!(data::recost(&demos, data::CostFrom::Terminal).unwrap().violations(), 1);
+    assert_eq!(
+        data::recost(&demos, data::CostFrom::Terminal, &sskp_blocks::toy::Toy::default()).unwrap().violations(),
+        1
+    );
 }
 
 /// A Minari file by hand, so that anything can be wrong with it. Three steps of the toy, one episode.
@@ -413,7 +418,7 @@ fn the_card_says_how_it_was_made() {
     let root = tempfile::tempdir().unwrap();
     let folder = written(root.path(), &toy(12));
     let set = Set::open(&folder).unwrap();
-    let report = check(&set, None).unwrap();
+    let report = check(&Registry::standard(), &set, None).unwrap();
     let card = root.path().join("cards/toy.md");
     let picture = data::card::write(&set, &report, &card).unwrap();
     let text = std::fs::read_to_string(&card).unwrap();
@@ -473,7 +478,7 @@ fn agent(path: &Path) {
     for setting in ["sac.learner.width=16", "sac.random_steps=500", "sac.batch=32", "sac.replay=4000"] {
         overrides.set(setting).unwrap();
     }
-    let config = Config::resolve(RunConfig::new("sac", "toy", 1, 3000), &overrides).unwrap();
+    let config = Config::resolve(&Registry::standard(), RunConfig::new("sac", "toy", 1, 3000), &overrides).unwrap();
     sskp_lab::train::train(&config, path, Default::default()).unwrap();
 }
 
@@ -483,7 +488,7 @@ fn a_policy_is_played_and_everything_about_it_is_kept() {
     let root = tempfile::tempdir().unwrap();
     let run = root.path().join("run");
     agent(&run);
-    let load = || sskp_lab::train::load_policy(&run, |e| panic!("{e}")).unwrap();
+    let load = || sskp_lab::train::load_policy(&Registry::standard(), &run, |e| panic!("{e}")).unwrap();
     let plan = Plan {
         env: "toy".into(),
         steps: Some(3000),
@@ -514,7 +519,7 @@ fn a_policy_is_played_and_everything_about_it_is_kept() {
 
     let folder = data::write_minari(root.path(), "toy/agent-v0", &made.demos, &made.played, &made.about).unwrap();
     let set = Set::open(&folder).unwrap();
-    let report = check(&set, None).unwrap();
+    let report = check(&Registry::standard(), &set, None).unwrap();
     assert!(report.fine(), "{report}");
     let said = set.provenance().unwrap();
     assert_eq!(said["command"], "sskp collect --seed 5");
@@ -536,10 +541,10 @@ fn a_collected_episode_can_be_played_again() {
     use sskp_lab::data::collect::{Plan, collect};
     let root = tempfile::tempdir().unwrap();
     agent(root.path());
-    let mut trained = sskp_lab::train::load_policy(root.path(), |e| panic!("{e}")).unwrap();
+    let mut trained = sskp_lab::train::load_policy(&Registry::standard(), root.path(), |e| panic!("{e}")).unwrap();
     let plan = Plan { env: "toy".into(), episodes: Some(1), noise: 0.2, seed: 9, agent_episodes: 0, ..Plan::default() };
     let made = collect(&mut trained, &plan, "", true).unwrap();
-    let mut env = sskp_robots::make("toy", Default::default()).unwrap();
+    let mut env = Registry::standard().make_env("toy", EnvOptions::default()).unwrap();
     env.reset(&mut Rng::stream(9, "env")).unwrap();
     let trajectory = &made.demos.trajectories()[0];
     for t in 0..trajectory.steps() {

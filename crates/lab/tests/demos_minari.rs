@@ -3,6 +3,7 @@
 //! Ignored unless asked for: `SSKP_MINARI_PYTHON=venv/bin/python cargo test --release -p sskp-lab --test demos_minari -- --ignored`,
 //! where that Python has minari 0.5.4, h5py and pillow.
 
+use sskp_lab::registry::Registry;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -67,9 +68,9 @@ fn minari_loads_what_we_write() {
     }
     // The sets that are shipped, when this checkout has them.
     let shipped = repository().join("data");
-    for robot in sskp_robots::names() {
+    for robot in &sskp_robots::robots() {
         for name in ["medium-v0", "expert-v0"] {
-            let folder = shipped.join(robot).join(name);
+            let folder = shipped.join(&robot.name).join(name);
             if folder.exists() {
                 add(folder);
             }
@@ -128,7 +129,7 @@ fn we_load_what_minari_and_h5py_write() {
     let text = run(Command::new(python()).arg("-c").arg(MAKE).arg(root.path()));
     let set = Set::open(&root.path().join("toy/foreign-v0")).unwrap_or_else(|e| panic!("{e}\n{text}"));
     assert_eq!((set.format, set.env.as_str(), set.obs_dim, set.action_dim), (Format::Minari, "toy", 5, 2));
-    let report = check(&set, None).unwrap();
+    let report = check(&Registry::standard(), &set, None).unwrap();
     assert!(report.fine(), "{report}");
     let demos = set.into_demonstrations().unwrap();
     assert_eq!((demos.trajectories().len(), demos.violations()), (12, 6));
@@ -159,7 +160,10 @@ fn damaged_files_of_h5py_are_errors_at_worst() {
         let (mut refused, mut read, mut unexpected) = (0, 0, 0);
         let mut attempt = |bytes: &[u8]| {
             std::fs::write(&file, bytes).unwrap();
-            match Set::open(&file).and_then(|set| check(&set, None).map(|_| set)).and_then(Set::into_demonstrations) {
+            match Set::open(&file)
+                .and_then(|set| check(&Registry::standard(), &set, None).map(|_| set))
+                .and_then(Set::into_demonstrations)
+            {
                 Ok(_) => read += 1,
                 Err(e) => {
                     refused += 1;

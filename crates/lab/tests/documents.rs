@@ -1,5 +1,6 @@
 //! Documents that name files must name files that exist, and results are those of the committed rows.
 
+use sskp_lab::registry::Registry;
 use std::path::{Path, PathBuf};
 
 use sskp_lab::report::Report;
@@ -40,7 +41,7 @@ fn report(folders: &[&str]) -> Report {
     let folders: Vec<PathBuf> = folders.iter().map(|folder| root.join(folder)).collect();
     let found = find_runs(&folders).unwrap();
     let all: Vec<RunRows> = found.iter().map(|path| RunRows::read(path).unwrap()).collect();
-    let report = Report::new(&all, None).unwrap();
+    let report = Report::new(&Registry::standard(), &all, None).unwrap();
     assert_eq!(report.warnings, [] as [&str; 0], "unfinished or unequal runs");
     report
 }

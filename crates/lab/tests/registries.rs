@@ -6,6 +6,7 @@ mod progress;
 #[path = "common/small.rs"]
 mod small;
 
+use sskp_lab::registry::Registry;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,12 +14,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sskp_blocks::env::End;
+use sskp_blocks::registry::EnvOptions;
 use sskp_blocks::rng::Rng;
 use sskp_lab::config::{Config, Overrides, RunConfig};
 use sskp_lab::manifest::Manifest;
 use sskp_lab::train::{self, Session, Stop};
 use sskp_methods::METHODS;
-use sskp_robots::{Options, ROBOTS};
+use sskp_robots::robots;
 
 /// A run small enough for CI, from [`small::settings`].
 fn small(algo: &str, env: &str, steps: u64, seed: u64) -> Config {
@@ -27,12 +29,12 @@ fn small(algo: &str, env: &str, steps: u64, seed: u64) -> Config {
         overrides.set(&set).unwrap();
     }
     overrides.set("run.checkpoint_every=150").unwrap();
-    Config::resolve(RunConfig::new(algo, env, seed, steps), &overrides).unwrap()
+    Config::resolve(&Registry::standard(), RunConfig::new(algo, env, seed, steps), &overrides).unwrap()
 }
 
 /// Nobody watches, and nothing is kept for other runs.
 fn session(stop: Stop) -> Session {
-    Session { stop, quiet: true, cache: None }
+    Session { stop, quiet: true, ..Session::default() }
 }
 
 fn go(config: &Config, path: &Path) -> train::Summary {
@@ -68,13 +70,12 @@ fn assert_same(a: &Path, b: &Path, what: &str) {
 
 #[test]
 fn every_robot_keeps_its_contract() {
-    for robot in ROBOTS {
-        let mut env = (robot.make)(Options::default()).unwrap();
+    for robot in &robots() {
+        let mut env = robot.make(EnvOptions::default()).unwrap();
         let spec = env.spec().clone();
         assert_eq!(spec.name, robot.name);
         assert_eq!(spec.obs_dim, robot.contract.observation.len(), "{}: observation table", robot.name);
         assert_eq!(spec.action_dim, robot.contract.action.len(), "{}: action table", robot.name);
-        assert_eq!(spec.time_limit, Some(robot.contract.time_limit));
         let mut rng = Rng::stream(0, "contract");
         let mut action = vec![0.0; spec.action_dim];
         let (mut violations, mut truncations) = (0, 0);
@@ -109,16 +110,16 @@ fn every_robot_keeps_its_contract() {
             }
         }
         assert!(violations > 0, "{} can be violated", robot.name);
-        let stands = ["ant", "cheetah", "toy"].contains(&robot.name);
+        let stands = ["ant", "cheetah", "toy"].contains(&robot.name.as_str());
         assert_eq!(truncations > 0, stands, "{}: zero actions survive on robots that stand by themselves", robot.name);
     }
 }
 
 #[test]
 fn a_saved_state_continues_bit_for_bit() {
-    for robot in ROBOTS {
-        let mut env = (robot.make)(Options::default()).unwrap();
-        let mut other = (robot.make)(Options::default()).unwrap();
+    for robot in &robots() {
+        let mut env = robot.make(EnvOptions::default()).unwrap();
+        let mut other = robot.make(EnvOptions::default()).unwrap();
         let mut rng = Rng::stream(3, "save");
         env.reset(&mut rng).unwrap();
         let mut action = vec![0.0; env.spec().action_dim];
@@ -143,9 +144,9 @@ fn a_saved_state_continues_bit_for_bit() {
 
 #[test]
 fn looking_at_a_robot_does_not_disturb_it() {
-    for robot in ROBOTS {
+    for robot in &robots() {
         let play = |look: bool| {
-            let mut env = (robot.make)(Options::default()).unwrap();
+            let mut env = robot.make(EnvOptions::default()).unwrap();
             let mut rng = Rng::stream(4, "look");
             env.reset(&mut rng).unwrap();
             let mut action = vec![0.0; env.spec().action_dim];
@@ -193,9 +194,9 @@ fn stop_after(wait: Duration) -> Stop {
 fn a_run_stopped_and_resumed_many_times_writes_the_same_bytes_on_every_robot() {
     let dir = tempfile::tempdir().unwrap();
     for method in METHODS {
-        for robot in ROBOTS {
+        for robot in &robots() {
             let what = format!("{} on {}", method.name, robot.name);
-            let config = small(method.name, robot.name, 1000, 7);
+            let config = small(method.name, &robot.name, 1000, 7);
             let whole = dir.path().join(format!("{}-{}-whole", method.name, robot.name));
             let broken = dir.path().join(format!("{}-{}-broken", method.name, robot.name));
             go(&config, &whole);
@@ -324,7 +325,7 @@ fn a_folder_that_holds_a_run_is_not_overwritten() {
 /// (the best controller we know earns about 54, a random one about 5) and violations among them. Methods with demonstrations
 /// begin with [`small::demos`], whose calm episodes earn about 28.
 fn toy_task(algo: &str) -> (Vec<String>, u64, f64, usize) {
-    let table = sskp_methods::find(algo).unwrap().table;
+    let table = Registry::standard().method(algo).unwrap().table;
     let set = |keys: &[&str]| keys.iter().map(|k| format!("{table}.{k}")).collect::<Vec<String>>();
     let with_demos = |mut sets: Vec<String>| {
         sets.push(format!("run.demos={}", small::demos("toy").display()));
@@ -395,10 +396,11 @@ fn every_method_learns_the_toy() {
         for set in &sets {
             overrides.set(set).unwrap();
         }
-        let config = Config::resolve(RunConfig::new(method.name, "toy", 0, steps), &overrides).unwrap();
+        let config =
+            Config::resolve(&Registry::standard(), RunConfig::new(method.name, "toy", 0, steps), &overrides).unwrap();
         let path = dir.path().join(method.name);
         go(&config, &path);
-        let mut trained = train::load_policy(&path, |e| panic!("{e}")).unwrap();
+        let mut trained = train::load_policy(&Registry::standard(), &path, |e| panic!("{e}")).unwrap();
         let rows = train::evaluate(&mut trained, 20, 1, false, |_, _, _| ()).unwrap();
         let mean = rows.iter().map(|r| r.total_reward).sum::<f64>() / rows.len() as f64;
         let fallen = rows.iter().filter(|r| r.violation).count();

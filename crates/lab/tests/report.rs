@@ -3,13 +3,14 @@
 #[path = "common/made_up.rs"]
 mod made_up;
 
+use sskp_lab::registry::Registry;
 use sskp_lab::report::Report;
 use sskp_lab::stats::RunStats;
 
 #[test]
 fn the_papers_grid_gives_every_figure_and_table() {
     let all = made_up::grid();
-    let report = Report::new(&all, None).unwrap();
+    let report = Report::new(&Registry::standard(), &all, None).unwrap();
     assert_eq!(report.warnings, [] as [&str; 0]);
     assert_eq!(report.robots(), ["ant", "cheetah", "hopper", "humanoid"]);
     assert_eq!(report.methods(), ["sskp", "recovery-rl", "cpq", "smbpo", "sskp-np", "sskp-wo-rp"]);
@@ -46,7 +47,7 @@ fn the_papers_numbers_stand_only_beside_runs_of_its_length() {
     for rows in all.iter_mut().filter(|rows| rows.config.run.env == "hopper") {
         rows.config.run.total_steps = 100_000;
     }
-    let report = Report::new(&all, None).unwrap();
+    let report = Report::new(&Registry::standard(), &all, None).unwrap();
     let table = report.markdown();
     assert!(table.contains("(paper 23.54)") && table.contains("(paper 11.80)"), "{table}");
     assert!(!table.contains("(paper 8.86)") && !table.contains("(paper 6.21)"), "{table}");
@@ -59,7 +60,7 @@ fn the_page_stands_alone_and_the_numbers_and_figures_lie_beside_it() {
     let folder = tempfile::tempdir().unwrap();
     let mut all = made_up::grid();
     all[0].source = "<script>alert(1)</script>.csv".into();
-    let report = Report::new(&all, Some(3)).unwrap();
+    let report = Report::new(&Registry::standard(), &all, Some(3)).unwrap();
     let page = folder.path().join("report.html");
     assert_eq!(report.write(&page).unwrap().len(), 4);
     let html = std::fs::read_to_string(&page).unwrap();
@@ -94,20 +95,24 @@ fn the_page_stands_alone_and_the_numbers_and_figures_lie_beside_it() {
     assert_eq!(json["groups"][0]["return_at"]["violations"], 3);
     let svgs = std::fs::read_dir(folder.path().join("report.figures")).unwrap().count();
     assert_eq!(svgs, 22);
-    assert_eq!(Report::new(&all, Some(3)).unwrap().html(), html, "the same rows give the same page");
+    assert_eq!(
+        Report::new(&Registry::standard(), &all, Some(3)).unwrap().html(),
+        html,
+        "the same rows give the same page"
+    );
 }
 
 #[test]
 fn what_a_reader_must_know_is_said() {
     let run = |seed| made_up::run("hopper", "sac", seed);
-    let error = Report::new(&[run(1), run(1)], None).unwrap_err().to_string();
+    let error = Report::new(&Registry::standard(), &[run(1), run(1)], None).unwrap_err().to_string();
     assert!(error.contains("seed 1 is there twice"), "{error}");
     let (mut cut, mut other, mut empty, mut longer) = (run(0), run(1), run(2), run(3));
     cut.episodes.truncate(50);
     other.config.method.insert("batch".into(), toml::Value::Integer(7));
     empty.episodes.clear();
     longer.config.run.total_steps = 300_000;
-    let report = Report::new(&[cut, other, empty, longer], None).unwrap();
+    let report = Report::new(&Registry::standard(), &[cut, other, empty, longer], None).unwrap();
     for needed in [
         "seed 0, is not finished",
         "different settings (sac.batch is 7 there",
@@ -120,7 +125,7 @@ fn what_a_reader_must_know_is_said() {
     // Without a violation there is no ratio, and both its parts are shown.
     let mut calm = run(4);
     calm.episodes.iter_mut().for_each(|row| (row.violation, row.cumulative_violations) = (false, 0));
-    let report = Report::new(&[calm], None).unwrap();
+    let report = Report::new(&Registry::standard(), &[calm], None).unwrap();
     assert!(report.groups[0].ptr_per_violation_x1000.is_none() && report.groups[0].without_violation == 1);
     assert!(report.html().contains("1 of 1 without violation"));
     let table = report.markdown();

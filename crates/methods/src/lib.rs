@@ -23,6 +23,7 @@ use sskp_blocks::run::Run;
 use sskp_blocks::{Error, Result};
 
 /// One line of the registry.
+#[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// What `--algo` takes.
     pub name: &'static str,

@@ -1,11 +1,12 @@
 //! A simulation that breaks ends the episode as a violation, by name, and leaves nothing behind for the next episode.
 
 use sskp_blocks::env::{Anomaly, End, Env};
+use sskp_blocks::registry::EnvOptions;
 use sskp_blocks::rng::Rng;
-use sskp_robots::{Options, ROBOTS};
+use sskp_robots::robots;
 
 fn mujoco_robots() -> impl Iterator<Item = Box<dyn Env>> {
-    ROBOTS.iter().filter(|r| r.name != "toy").map(|r| (r.make)(Options::default()).unwrap())
+    robots().into_iter().filter(|r| r.name != "toy").map(|r| r.make(EnvOptions::default()).unwrap())
 }
 
 /// Sets one velocity and steps once.
@@ -73,13 +74,13 @@ fn the_episode_after_an_anomaly_is_as_good_as_any() {
 fn the_action_tables_name_the_models_actuators_and_the_observations_its_joints() {
     use sskp_mujoco::{Model, Object};
     for (robot, xml) in [
-        ("ant", sskp_robots::ant::ROBOT.xml),
-        ("cheetah", sskp_robots::cheetah::ROBOT.xml),
-        ("hopper", sskp_robots::hopper::ROBOT.xml),
-        ("humanoid", sskp_robots::humanoid::ROBOT.xml),
+        ("ant", sskp_robots::ant::robot().xml),
+        ("cheetah", sskp_robots::cheetah::robot().xml),
+        ("hopper", sskp_robots::hopper::robot().xml),
+        ("humanoid", sskp_robots::humanoid::robot().xml),
     ] {
-        let model = Model::from_xml(xml).unwrap();
-        let contract = sskp_robots::find(robot).unwrap().contract;
+        let model = Model::from_xml(&xml).unwrap();
+        let contract = robots().into_iter().find(|r| r.name == robot).unwrap().contract;
         let joint = |id: usize| model.name(Object::Joint, id).unwrap_or_default().to_string();
         for (i, column) in contract.action.iter().enumerate() {
             // An actuator's transmission names the joint it drives.

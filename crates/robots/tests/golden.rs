@@ -5,9 +5,10 @@ use std::hint::black_box;
 use std::path::PathBuf;
 
 use sskp_blocks::env::{Anomaly, End, Env};
+use sskp_blocks::registry::EnvOptions;
 use sskp_mujoco::Object;
+use sskp_robots::robots;
 use sskp_robots::sim::MujocoEnv;
-use sskp_robots::{Options, ROBOTS};
 
 /// Steps after which a machine with another libm is not compared any more, and how far it may be off until then: a
 /// change of the last bit grows to 1.5e-12 in 20 steps and to 1 in a few hundred.
@@ -110,8 +111,8 @@ fn libm() -> String {
 
 /// Replays one file; returns how many steps were compared.
 fn replay(golden: &Golden) -> usize {
-    let options = Options { contact_costs: golden.contact_costs };
-    let mut env = sskp_robots::make(&golden.robot, options).expect("a robot");
+    let options = EnvOptions { contact_costs: golden.contact_costs };
+    let mut env = robots().iter().find(|r| r.name == golden.robot).expect("a name").make(options).expect("a robot");
     let strict = golden.libm == libm();
     let compare = |k: usize, obs: &[f64]| {
         if let Some(row) = golden.row(k) {
@@ -176,7 +177,7 @@ fn robots_repeat_the_golden_trajectories() {
 fn every_robot_has_trajectories_with_and_without_violations() {
     let golden = golden();
     // The toy is not MuJoCo's.
-    for robot in ROBOTS.iter().filter(|r| r.name != "toy") {
+    for robot in robots().iter().filter(|r| r.name != "toy") {
         let of_robot: Vec<&Golden> = golden.iter().filter(|g| g.robot == robot.name && !g.contact_costs).collect();
         let falls = of_robot.iter().filter(|g| g.violations.contains(&true)).count();
         let safe = of_robot.iter().filter(|g| !g.violations.contains(&true)).count();
@@ -186,13 +187,13 @@ fn every_robot_has_trajectories_with_and_without_violations() {
         assert!(mixed, "{}: no trajectory crosses the constraint", robot.name);
     }
     for g in &golden {
-        assert!(ROBOTS.iter().any(|r| r.name == g.robot), "{}: there is no such robot", g.file);
+        assert!(robots().into_iter().any(|r| r.name == g.robot), "{}: there is no such robot", g.file);
     }
 }
 
 #[test]
 fn cheetahs_closed_form_is_a_touch_of_its_head() {
-    let mut env = MujocoEnv::new(&sskp_robots::cheetah::ROBOT, Options::default()).expect("cheetah");
+    let mut env = MujocoEnv::new(sskp_robots::cheetah::robot(), EnvOptions::default()).expect("cheetah");
     let geom = |name| env.data().model().id(Object::Geom, name).expect("a geom");
     let (head, floor) = (geom("head"), geom("floor"));
     let mut rng = sskp_blocks::rng::Rng::stream(1, "golden-poses");

@@ -4,7 +4,10 @@
 use std::fmt;
 
 use sskp_blocks::Result;
-use sskp_blocks::env::Constraint;
+use sskp_blocks::env::{Constraint, Env};
+use sskp_blocks::registry::EnvOptions;
+
+use crate::registry::Registry;
 
 use super::{Episode, Format, Set, Stats};
 
@@ -86,11 +89,15 @@ pub mod kind {
     pub const DIMENSIONS: &str = "dimensions that are not the robot's";
 }
 
-/// Checks a set, against the robot it says it is of, or against `env`.
-pub fn check(set: &Set, env: Option<&str>) -> Result<Report> {
+/// Checks a set by itself, and against the robot it is of: the one named, else the one it names.
+pub fn check(registry: &Registry, set: &Set, named: Option<&str>) -> Result<Report> {
+    let name = named.unwrap_or(&set.env);
+    let robot = (!name.is_empty()).then(|| registry.make_env(name, EnvOptions::default())).transpose()?;
+    Ok(check_against(set, robot.as_deref()))
+}
+
+fn check_against(set: &Set, robot: Option<&dyn Env>) -> Report {
     let mut report = Report { stats: Stats::of(set), problems: Vec::new(), notes: Vec::new() };
-    let name = env.unwrap_or(&set.env);
-    let robot = if name.is_empty() { None } else { Some(sskp_robots::make(name, sskp_robots::Options::default())?) };
     if robot.is_none() {
         report.notes.push("the file does not say which robot it is of; give it with --env to check more".into());
     }
@@ -98,10 +105,10 @@ pub fn check(set: &Set, env: Option<&str>) -> Result<Report> {
         report.add(kind, place.clone());
     }
     let mut matching = None;
-    if let Some(robot) = &robot {
+    if let Some(robot) = robot {
         let spec = robot.spec();
         if (set.obs_dim, set.action_dim) == (spec.obs_dim, spec.action_dim) {
-            matching = Some(&**robot);
+            matching = Some(robot);
         } else {
             let place = format!(
                 "{} has {} observations and {} actions, the set {} and {}",
@@ -114,7 +121,7 @@ pub fn check(set: &Set, env: Option<&str>) -> Result<Report> {
         let place = format!("there is no {}; `data convert --cost-from` can make them", set.format.cost_field());
         report.add(kind::NO_COSTS, place);
     }
-    let limit = robot.as_ref().and_then(|r| r.spec().time_limit);
+    let limit = robot.and_then(|r| r.spec().time_limit);
     for (i, episode) in set.episodes.iter().enumerate() {
         numbers(episode, &mut report);
         if let Some(defect) = set.defect(episode) {
@@ -130,7 +137,7 @@ pub fn check(set: &Set, env: Option<&str>) -> Result<Report> {
     if let Some(robot) = matching.and_then(|robot| robot.constraint()) {
         constraint(set, robot, &mut report);
     }
-    Ok(report)
+    report
 }
 
 fn numbers(episode: &Episode, report: &mut Report) {

@@ -22,7 +22,6 @@ use sskp_blocks::record::{EpisodeRow, Metrics, Recorder};
 use sskp_blocks::rng::Rng;
 use sskp_blocks::run::{Clock, Run};
 use sskp_blocks::{Error, Result};
-use sskp_robots::Options;
 
 use super::{About, Played, round_to_bits};
 use crate::stats::Spread;
@@ -126,7 +125,7 @@ pub fn collect(trained: &mut Trained, plan: &Plan, command: &str, quiet: bool) -
     plan.check_policy(trained)?;
     let agent = evaluate(trained, plan.agent_episodes, plan.seed, false, |_, _, _| {})?;
 
-    let env = sskp_robots::make(&plan.env, Options { contact_costs: trained.config.run.contact_costs })?;
+    let env = trained.make_env()?;
     let mut progress = Progress::new(plan, quiet);
     // Episodes end by the robot or its time limit, never by the budget: the plan decides when the next one starts.
     let mut run = Run::new(env, plan.seed, u64::MAX, &mut progress);

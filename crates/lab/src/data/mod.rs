@@ -19,6 +19,7 @@ pub use hdf5::Array;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sskp_blocks::demos::{Demonstrations, Ending, Trajectory};
+use sskp_blocks::env::Env;
 use sskp_blocks::{Error, Result};
 pub use stats::Stats;
 
@@ -191,14 +192,15 @@ impl Set {
         id.map_or_else(|| self.file.file_name().unwrap_or_default().to_string_lossy().into_owned(), String::from)
     }
 
-    /// The robot: what we wrote ourselves, else a part of the set's id that is a robot's name.
+    /// The robot: what we wrote ourselves, else a part of the set's id that is the name of a robot other people have sets of.
     fn guess_env(&self) -> String {
+        const NAMES: [&str; 4] = ["ant", "cheetah", "hopper", "humanoid"];
         if let Some(env) = self.provenance().and_then(|p| p.get("env")).and_then(Value::as_str) {
             return env.into();
         }
         let id = self.id().to_lowercase().replace("halfcheetah", "cheetah");
         let mut parts = id.split(|c: char| !c.is_alphanumeric());
-        parts.find_map(|part| sskp_robots::names().into_iter().find(|n| *n == part)).unwrap_or_default().into()
+        parts.find(|part| NAMES.contains(part)).unwrap_or_default().into()
     }
 
     /// What is wrong with the arrays of an episode, with the field's name first.
@@ -347,11 +349,12 @@ pub fn fingerprint(file: &Path) -> Result<String> {
 }
 
 /// Makes another robot's name, other costs or another format out of a set: its demonstrations and what to say of them.
-pub fn convert(set: Set, env: &str, costs: CostFrom, command: &str) -> Result<(Demonstrations, About)> {
-    let spec = sskp_robots::make(env, sskp_robots::Options::default())?.spec().clone();
+pub fn convert(set: Set, robot: &dyn Env, costs: CostFrom, command: &str) -> Result<(Demonstrations, About)> {
+    let spec = robot.spec();
     if (set.obs_dim, set.action_dim) != (spec.obs_dim, spec.action_dim) {
         return Err(Error::other(format!(
-            "{env} has {} observations and {} actions; {} has {} and {}",
+            "{} has {} observations and {} actions; {} has {} and {}",
+            spec.name,
             spec.obs_dim,
             spec.action_dim,
             set.file.display(),
@@ -381,8 +384,8 @@ pub fn convert(set: Set, env: &str, costs: CostFrom, command: &str) -> Result<(D
     from.insert("costs".into(), rule.into());
     about.provenance.insert("converted_from".into(), Value::Object(from));
     let mut demos = set.into_demonstrations()?;
-    demos.env = env.into();
-    Ok((recost(&demos, costs)?, about))
+    demos.env = spec.name.clone();
+    Ok((recost(&demos, costs, robot)?, about))
 }
 
 /// Where a set without costs (or with somebody else's) gets them from.
@@ -397,35 +400,31 @@ pub enum CostFrom {
 }
 
 /// Gives every step a cost by another rule. An episode is cut after its first violating step, where ours would end.
-pub fn recost(demos: &Demonstrations, rule: CostFrom) -> Result<Demonstrations> {
+pub fn recost(demos: &Demonstrations, rule: CostFrom, robot: &dyn Env) -> Result<Demonstrations> {
     if rule == CostFrom::File {
         return Ok(demos.clone());
     }
-    let env = (rule == CostFrom::Robot)
-        .then(|| sskp_robots::make(&demos.env, sskp_robots::Options::default()))
-        .transpose()?;
-    if let Some(env) = &env {
-        let (got, spec) = ((demos.obs_dim, demos.action_dim), env.spec());
-        if got != (spec.obs_dim, spec.action_dim) {
-            return Err(Error::other(format!(
-                "{} has {} observations and {} actions; this set has {} and {}",
-                spec.name, spec.obs_dim, spec.action_dim, got.0, got.1
-            )));
-        }
+    let (got, spec) = ((demos.obs_dim, demos.action_dim), robot.spec());
+    if got != (spec.obs_dim, spec.action_dim) {
+        return Err(Error::other(format!(
+            "{} has {} observations and {} actions; this set has {} and {}",
+            spec.name, spec.obs_dim, spec.action_dim, got.0, got.1
+        )));
     }
+    let constraint = match rule {
+        CostFrom::Robot => Some(robot.constraint().ok_or_else(|| {
+            Error::other(format!("{} cannot tell from a state whether it is a violation", spec.name))
+        })?),
+        _ => None,
+    };
     let mut out = Demonstrations::new(demos.env.clone(), demos.obs_dim, demos.action_dim);
     for (i, trajectory) in demos.trajectories().iter().enumerate() {
         let steps = trajectory.steps();
-        let violated = match &env {
-            Some(env) => {
-                let constraint = env.constraint().ok_or_else(|| {
-                    Error::other(format!("{} cannot tell from a state whether it is a violation", demos.env))
-                })?;
-                (0..steps).find(|t| {
-                    let next: Vec<f64> = demos.state(i, t + 1).iter().map(|x| f64::from(*x)).collect();
-                    constraint.violates(&next)
-                })
-            }
+        let violated = match constraint {
+            Some(constraint) => (0..steps).find(|t| {
+                let next: Vec<f64> = demos.state(i, t + 1).iter().map(|x| f64::from(*x)).collect();
+                constraint.violates(&next)
+            }),
             None => (!trajectory.end.bootstraps()).then_some(steps - 1),
         };
         let keep = violated.map_or(steps, |t| t + 1);
@@ -477,10 +476,11 @@ mod tests {
                 end: Ending::Terminated,
             })
             .unwrap();
-        let by_robot = recost(&demos, CostFrom::Robot).unwrap();
+        let toy = sskp_blocks::toy::Toy::default();
+        let by_robot = recost(&demos, CostFrom::Robot, &toy).unwrap();
         let cut = &by_robot.trajectories()[0];
         assert_eq!((cut.steps(), &cut.costs[..], cut.end), (2, &[0.0, 1.0][..], Ending::Violation));
-        let by_flag = recost(&demos, CostFrom::Terminal).unwrap();
+        let by_flag = recost(&demos, CostFrom::Terminal, &toy).unwrap();
         assert_eq!(by_flag.trajectories()[0].costs, [0.0, 0.0, 1.0]);
     }
 }

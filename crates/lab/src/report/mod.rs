@@ -15,6 +15,7 @@ use serde_json::Value;
 use sskp_blocks::record::EpisodeRow;
 use sskp_blocks::{Error, Result};
 
+use crate::registry::Registry;
 use crate::run_rows::RunRows;
 use crate::stats::{RunStats, SeedStats, improvement, improvement_interval, return_at};
 use crate::wording::{capital, grouped};
@@ -175,10 +176,11 @@ impl Cell<'_> {
 impl Report {
     /// Makes it out of rows. `violations` is where the return at a number of violations is read; without it, the largest number
     /// that all runs of a robot reached.
-    pub fn new(all: &[RunRows], violations: Option<u64>) -> Result<Self> {
+    pub fn new(registry: &Registry, all: &[RunRows], violations: Option<u64>) -> Result<Self> {
         let mut warnings = Vec::new();
         let cells = cells(all, &mut warnings)?;
-        let groups = cells.iter().map(|cell| group(cell, &cells, violations)).collect::<Result<Vec<Group>>>()?;
+        let groups =
+            cells.iter().map(|cell| group(registry, cell, &cells, violations)).collect::<Result<Vec<Group>>>()?;
         Ok(Self {
             version: env!("CARGO_PKG_VERSION").into(),
             improvements: improvements(&groups),
@@ -300,11 +302,8 @@ fn cells<'a>(all: &'a [RunRows], warnings: &mut Vec<String>) -> Result<Vec<Cell<
     Ok(cells)
 }
 
-fn group(cell: &Cell, cells: &[Cell], violations: Option<u64>) -> Result<Group> {
-    let limit = sskp_robots::make(cell.robot, sskp_robots::Options::default())?
-        .spec()
-        .time_limit
-        .map_or(u64::MAX, |limit| limit as u64);
+fn group(registry: &Registry, cell: &Cell, cells: &[Cell], violations: Option<u64>) -> Result<Group> {
+    let limit = registry.time_limit(cell.robot).map_or(u64::MAX, |limit| limit as u64);
     let stats: Vec<RunStats> = cell.runs.iter().map(|rows| RunStats::of(&rows.episodes, limit)).collect();
     let reached = |rows: &&RunRows| rows.episodes.last().map_or(0, |row| row.cumulative_violations);
     let common = cells.iter().filter(|c| c.robot == cell.robot).flat_map(|c| &c.runs).map(reached).min().unwrap_or(0);

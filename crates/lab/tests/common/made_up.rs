@@ -3,6 +3,7 @@
 use sskp_blocks::record::EpisodeRow;
 use sskp_blocks::rng::Rng;
 use sskp_lab::config::{Config, Overrides, RunConfig};
+use sskp_lab::registry::Registry;
 use sskp_lab::run_rows::RunRows;
 
 /// As long as the paper's.
@@ -10,7 +11,9 @@ const STEPS: u64 = 1_000_000;
 
 /// A run.
 pub fn run(robot: &str, method: &str, seed: u64) -> RunRows {
-    let mut config = Config::resolve(RunConfig::new(method, robot, seed, STEPS), &Overrides::default()).unwrap();
+    let mut config =
+        Config::resolve(&Registry::standard(), RunConfig::new(method, robot, seed, STEPS), &Overrides::default())
+            .unwrap();
     config.run.demos_sha256 = "00ff".repeat(16);
     let mut rng = Rng::stream(seed, &format!("{method} on {robot}"));
     // How fast it learns, and how careful it is.

@@ -1,14 +1,15 @@
 //! Runs small enough for CI: demonstrations of every robot, and settings with which every method is quick. The tests of the
 //! command line use this file too.
 
+use sskp_lab::registry::Registry;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use sskp_blocks::demos::{Demonstrations, Ending, Trajectory};
 use sskp_blocks::env::End;
+use sskp_blocks::registry::EnvOptions;
 use sskp_blocks::rng::Rng;
 use sskp_lab::data::{About, write_minari};
-use sskp_robots::Options;
 
 /// A small set of demonstrations of a robot, with some falls in it. Made once per test binary.
 pub fn demos(env: &str) -> PathBuf {
@@ -33,7 +34,7 @@ const KEPT: usize = 100;
 
 /// Wild random actions, until three episodes fell; of those the end is kept, of others the beginning.
 fn random_episodes(env: &str) -> Demonstrations {
-    let mut robot = sskp_robots::make(env, Options::default()).unwrap();
+    let mut robot = Registry::standard().make_env(env, EnvOptions::default()).unwrap();
     let spec = robot.spec().clone();
     let mut demos = Demonstrations::new(env, spec.obs_dim, spec.action_dim);
     let mut rng = Rng::stream(0, "random demonstrations");
@@ -81,8 +82,9 @@ fn random_episodes(env: &str) -> Demonstrations {
 /// Settings, as `--set` takes them, that make a method quick: narrow networks that learn from early on, and demonstrations
 /// where it begins with some.
 pub fn settings(algo: &str, env: &str) -> Vec<String> {
-    let entry = sskp_methods::find(algo).unwrap();
-    let robot = sskp_robots::make(env, Options::default()).unwrap();
+    let registry = Registry::standard();
+    let entry = registry.method(algo).unwrap();
+    let robot = registry.make_env(env, EnvOptions::default()).unwrap();
     let defaults: toml::Table = toml::from_str(&(entry.defaults)(robot.spec())).unwrap();
     let mut sets = Vec::new();
     shrink(&defaults, entry.table, &mut sets);
