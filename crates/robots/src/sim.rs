@@ -8,6 +8,11 @@ use sskp_blocks::rng::Rng;
 use sskp_blocks::{Error, Result};
 use sskp_mujoco::{Data, Model, Object, Warning};
 
+/// A reward as a function of what moved.
+pub type Reward = dyn Fn(&Motion) -> f64 + Send + Sync;
+/// A constraint as a function of an observation: true is a violation.
+pub type Violates = dyn Fn(&[f64]) -> bool + Send + Sync;
+
 /// One robot, as data: its model, how it is driven and observed, its reward and its violation. The rest of a robot's file here is
 /// its contract's tables.
 ///
@@ -44,11 +49,11 @@ pub struct Robot {
     /// Whose forward motion is measured.
     pub forward: Forward,
     /// The reward of a step.
-    pub reward: Box<dyn Fn(&Motion) -> f64 + Send + Sync>,
+    pub reward: Box<Reward>,
     /// Noise of the start state.
     pub noise: Noise,
     /// The constraint, on an observation: true is a violation.
-    pub violates: Box<dyn Fn(&[f64]) -> bool + Send + Sync>,
+    pub violates: Box<Violates>,
     /// Steps after which an episode is truncated.
     pub time_limit: Option<usize>,
     /// The tables.
