@@ -25,3 +25,8 @@ pub fn polyak(target: &mut [f32], online: &[f32], tau: f32) {
         *t += tau * (o - *t);
     }
 }
+
+/// Layer sizes of a perceptron with `layers` hidden layers of `width` units.
+pub fn layer_sizes(inputs: usize, width: usize, layers: usize, outputs: usize) -> Vec<usize> {
+    std::iter::once(inputs).chain(std::iter::repeat_n(width, layers)).chain([outputs]).collect()
+}

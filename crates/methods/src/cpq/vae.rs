@@ -1,13 +1,18 @@
 //! The conditional autoencoder that tells CPQ which actions are unlike those of its data.
 //!
-//! Encoder q(z | s, a), decoder â = tanh(d(s, z)), 2·(action dimension) latents, loss
-//! mean (a − â)² + β·mean KL(q(z | s, a) ‖ N(0, 1)), both means over rows and coordinates. On actions like the data the encoder has
-//! been taught to keep that divergence small; on others nothing holds it, so a large one marks an action as out of distribution.
+//! Encoder q(z | s, a), decoder â = tanh(d(s, z)), 2·(action dimension) latents, and the loss
+//!
+//! ```math
+//! L = \overline{(a - \hat a)^2} + \beta\, \overline{\mathrm{KL}\left(q(z \mid s, a) \,\|\, N(0, 1)\right)},
+//! ```
+//!
+//! both means over rows and coordinates. On actions like the data the encoder has been taught to keep that divergence small; on
+//! others nothing holds it, so a large one marks an action as out of distribution.
 
 use serde::{Deserialize, Serialize};
 use sskp_blocks::Result;
 use sskp_blocks::checkpoint::{Loader, Saver};
-use sskp_blocks::nets::{Model, Tape};
+use sskp_blocks::nets::{Model, Tape, layer_sizes};
 use sskp_blocks::replay::Batch;
 use sskp_blocks::rng::Rng;
 
@@ -70,10 +75,7 @@ pub struct Vae {
 impl Vae {
     /// A fresh autoencoder for a robot with these sizes.
     pub fn new(config: VaeConfig, obs: usize, action: usize, rng: &mut Rng) -> Self {
-        let sizes = |inputs: usize, outputs: usize| {
-            let hidden = std::iter::repeat_n(config.width, config.layers);
-            std::iter::once(inputs).chain(hidden).chain([outputs]).collect::<Vec<_>>()
-        };
+        let sizes = |inputs: usize, outputs: usize| layer_sizes(inputs, config.width, config.layers, outputs);
         let (rate, latent) = (config.rate as f32, 2 * action);
         Self {
             encoder: Model::new(&sizes(obs + action, 2 * latent), rate, rng),
@@ -249,29 +251,10 @@ mod tests {
         assert!((frozen.clone().gradient(&one).reconstruction - error).abs() < 1e-6);
 
         let n = frozen.encoder.net.params.len();
-        let mut params = [&frozen.encoder.net.params[..], &frozen.decoder.net.params].concat();
+        let params = [&frozen.encoder.net.params[..], &frozen.decoder.net.params].concat();
         let gradient = [&vae.encoder.grad[..], &vae.decoder.grad].concat();
-        let (mut smooth, mut steepest) = (0, 0.0f64);
-        for i in 0..params.len() {
-            let old = params[i];
-            let mut slope = |h: f32| {
-                params[i] = old + h;
-                let up = total(&params[..n], &params[n..]);
-                params[i] = old - h;
-                let down = total(&params[..n], &params[n..]);
-                params[i] = old;
-                (up - down) / (2.0 * f64::from(h))
-            };
-            let (wide, expected) = (slope(4e-3), slope(2e-3));
-            // Where two steps disagree a ReLU switches.
-            if (wide - expected).abs() > 5e-4 {
-                continue;
-            }
-            let got = f64::from(gradient[i]);
-            assert!((expected - got).abs() < 1e-3, "{i}: {got} by hand, {expected} by differences");
-            smooth += 1;
-            steepest = steepest.max(expected.abs());
-        }
+        let at = |params: &[f32]| total(&params[..n], &params[n..]);
+        let (smooth, steepest) = crate::differences::compare(&params, &gradient, 5e-4, 1e-3, at);
         assert!(smooth * 10 > 8 * params.len() && steepest > 0.05, "{smooth} of {}, {steepest}", params.len());
         assert!(loss.kl > 0.0);
     }
