@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 
 use crate::checkpoint::{bytes_of, hex};
 use crate::env::End;
+use crate::replay::Transition;
 use crate::{Error, Result};
 
 /// How a recorded trajectory ended. Sets of other people know more endings than our robots do.
@@ -115,21 +116,6 @@ impl Trajectory {
         }
         None
     }
-}
-
-/// One recorded step, as a learner sees it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Transition<'a> {
-    /// s_t.
-    pub state: &'a [f32],
-    /// a_t.
-    pub action: &'a [f32],
-    /// r_t.
-    pub reward: f32,
-    /// What it ended ([`Trajectory::end_at`]).
-    pub end: Option<End>,
-    /// s_{t+1}.
-    pub next_state: &'a [f32],
 }
 
 /// Demonstrations of one robot.

@@ -21,7 +21,7 @@ const GOES_ON: f32 = 0.0;
 const VIOLATION: f32 = 1.0;
 const TERMINATED: f32 = 2.0;
 
-/// One transition, where it lies.
+/// One transition, where it lies: in a ring, or in demonstrations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Transition<'a> {
     /// `s`.
@@ -30,10 +30,8 @@ pub struct Transition<'a> {
     pub action: &'a [f32],
     /// `r`.
     pub reward: f32,
-    /// Whether the episode ended here in a violation.
-    pub violation: bool,
-    /// Whether nothing follows: it ended in a violation or was terminated. Time limits are not such ends.
-    pub terminal: bool,
+    /// What it ended. A ring forgets time limits: for a learner they are no ends.
+    pub end: Option<End>,
     /// `s'`.
     pub next_state: &'a [f32],
 }
@@ -95,8 +93,11 @@ impl Replay {
             state,
             action,
             reward: rest[0],
-            violation: rest[1] == VIOLATION,
-            terminal: rest[1] != GOES_ON,
+            end: match rest[1] {
+                GOES_ON => None,
+                VIOLATION => Some(End::Violation),
+                _ => Some(End::Terminated),
+            },
             next_state: &rest[2..],
         }
     }
@@ -216,17 +217,9 @@ mod tests {
         let replay = filled(7, 4);
         assert_eq!(replay.len(), 4);
         // Of 0 to 6 the last four are left; the sixth pushed, 5, lies in place 5 mod 4.
-        let fifth = Transition {
-            state: &[5.0, -5.0],
-            action: &[2.5],
-            reward: 50.0,
-            violation: false,
-            terminal: false,
-            next_state: &[6.0, -6.0],
-        };
-        assert_eq!(replay.get(1), fifth);
-        let ends = |i| (replay.get(i).violation, replay.get(i).terminal);
-        assert_eq!([0, 2, 3].map(ends), [(true, true), (false, true), (false, false)]);
+        let (state, next_state) = (&[5.0, -5.0][..], &[6.0, -6.0][..]);
+        assert_eq!(replay.get(1), Transition { state, action: &[2.5], reward: 50.0, end: None, next_state });
+        assert_eq!([0, 2, 3].map(|i| replay.get(i).end), [Some(End::Violation), Some(End::Terminated), None]);
         let mut batch = Batch::default();
         replay.sample(200, &mut Rng::stream(0, "r"), &mut batch);
         let mut seen = [0; 7];

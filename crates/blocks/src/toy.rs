@@ -25,7 +25,7 @@ use crate::rng::Rng;
 const DT: f64 = 0.1;
 
 /// Steps after which an episode is truncated.
-pub const TIME_LIMIT: usize = 200;
+const TIME_LIMIT: usize = 200;
 
 static SPEC: LazyLock<Spec> =
     LazyLock::new(|| Spec { name: "toy".into(), obs_dim: 5, action_dim: 2, time_limit: Some(TIME_LIMIT), dt: DT });

@@ -14,13 +14,13 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use sskp_blocks::checkpoint::{Loader, Saver};
-use sskp_blocks::demos::{Demonstrations, Transition};
+use sskp_blocks::demos::Demonstrations;
 use sskp_blocks::env::{End, Spec};
 use sskp_blocks::judge::{Judgement, held_out};
 use sskp_blocks::nets::{Adam, Mlp, Model, Tape, gaussian};
 use sskp_blocks::offline::{OfflineReport, StageSeen, updates};
 use sskp_blocks::record::Metrics;
-use sskp_blocks::replay::{Batch, Replay};
+use sskp_blocks::replay::{Batch, Replay, Transition};
 use sskp_blocks::rng::{Rng, RngState};
 use sskp_blocks::run::Run;
 use sskp_blocks::soft_actor_critic::{SoftActorCritic, SoftActorCriticConfig, ViolationValue, join};

@@ -99,16 +99,6 @@ impl AdamStep {
     }
 }
 
-/// Scales `grad` so that its norm is at most `max`; returns the norm it had.
-pub fn clip_norm(grad: &mut [f32], max: f32) -> f32 {
-    let norm = grad.iter().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt() as f32;
-    if norm > max {
-        let scale = max / norm;
-        grad.iter_mut().for_each(|g| *g *= scale);
-    }
-    norm
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,14 +127,5 @@ mod tests {
             assert!((m == 0.0 || m.is_normal()) && (v == 0.0 || v.is_normal()), "step {step}: {m} {v}");
         }
         assert_eq!((adam.m[0], adam.v[0]), (0.0, 0.0));
-    }
-
-    #[test]
-    fn clipping_keeps_the_direction() {
-        let mut g = [3.0, 4.0];
-        assert_eq!(clip_norm(&mut g, 10.0), 5.0);
-        assert_eq!(g, [3.0, 4.0]);
-        clip_norm(&mut g, 1.0);
-        assert!((g[0] - 0.6).abs() < 1e-6 && (g[1] - 0.8).abs() < 1e-6);
     }
 }

@@ -14,7 +14,7 @@ pub mod model;
 pub mod smooth;
 pub mod standardiser;
 
-pub use adam::{Adam, clip_norm};
+pub use adam::Adam;
 pub use mlp::{Mlp, Tape};
 pub use model::Model;
 

@@ -62,14 +62,6 @@ impl Standardiser {
         (self.squares[column] / self.count.max(1) as f64).sqrt()
     }
 
-    /// Forgets all rows.
-    pub fn clear(&mut self) {
-        self.count = 0;
-        self.mean.fill(0.0);
-        self.squares.fill(0.0);
-        self.finish();
-    }
-
     /// Takes in one row or several, laid end to end (Welford 1962). The order of rows matters in the last bits only, but it
     /// matters: the same rows in the same order give the same bytes.
     pub fn update(&mut self, rows: &[f32]) {
@@ -101,16 +93,6 @@ impl Standardiser {
         for (row, out) in rows.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
             for i in 0..n {
                 out[i] = self.one(i, row[i]);
-            }
-        }
-    }
-
-    /// Standardises the first columns of each row of `stride` numbers in place: the states of rows `[s, a]`.
-    pub fn apply_in_place(&self, rows: &mut [f32], stride: usize) {
-        assert!(stride >= self.columns() && rows.len().is_multiple_of(stride));
-        for row in rows.chunks_exact_mut(stride) {
-            for i in 0..self.columns() {
-                row[i] = self.one(i, row[i]);
             }
         }
     }
@@ -177,12 +159,11 @@ mod tests {
     }
 
     #[test]
-    fn results_are_clipped_and_actions_beside_states_are_left_alone() {
+    fn results_are_clipped() {
         let fitted = Standardiser::fit(1, &[-1.0, 1.0]);
-        let mut rows = [50.0, 50.0, -50.0, -50.0, 0.5, 0.5];
-        fitted.apply_in_place(&mut rows, 2);
-        assert_eq!(rows[..4], [10.0, 50.0, -10.0, -50.0]);
-        assert!((rows[4] - 0.5).abs() < 1e-5 && rows[5] == 0.5);
+        let mut out = [0.0; 3];
+        fitted.apply(&[50.0, -50.0, 0.5], &mut out);
+        assert!(out[..2] == [10.0, -10.0] && (out[2] - 0.5).abs() < 1e-5, "{out:?}");
         let mut out = [0.0];
         fitted.apply(&[f32::NAN], &mut out);
         assert!(out[0].is_nan(), "a broken number is not hidden");
@@ -191,12 +172,8 @@ mod tests {
     #[test]
     fn without_data_it_changes_nothing_within_the_clip() {
         let mut out = [0.0; 2];
-        let mut fresh = Standardiser::new(2);
-        fresh.apply(&[3.5, -70.0], &mut out);
+        Standardiser::new(2).apply(&[3.5, -70.0], &mut out);
         assert_eq!(out, [3.5, -10.0]);
-        fresh.update(&[1.0, 2.0, 5.0, 9.0]);
-        fresh.clear();
-        assert_eq!(fresh, Standardiser::new(2));
     }
 
     #[test]

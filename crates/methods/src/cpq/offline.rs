@@ -1,8 +1,9 @@
 //! Learning from the demonstrations, before the first step.
 
-use sskp_blocks::demos::{Demonstrations, Transition};
+use sskp_blocks::demos::Demonstrations;
 use sskp_blocks::judge::{Judgement, auc, held_out};
 use sskp_blocks::offline::{OfflineReport, StageSeen, updates};
+use sskp_blocks::replay::Transition;
 use sskp_blocks::rng::Rng;
 use sskp_blocks::soft_actor_critic::join;
 use sskp_blocks::{Error, Result};

@@ -319,8 +319,8 @@ mod tests {
         let alive = 60 - ended as usize;
         for i in 0..imagined.len() {
             let t = imagined.get(i);
-            assert_eq!(t.violation, t.state[0] > 0.5, "{t:?}");
-            assert!(!t.violation || i < 60, "a branch went on after its violation: {t:?}");
+            assert_eq!(t.end == Some(End::Violation), t.state[0] > 0.5, "{t:?}");
+            assert!(t.end.is_none() || i < 60, "a branch went on after its violation: {t:?}");
             assert!((t.next_state[1] - t.state[1]).abs() < 1e-4 && t.reward.abs() < 1e-4);
             if i >= 60 + alive {
                 assert!((t.state[1] - imagined.get(i - alive).next_state[1]).abs() < 1e-6);
