@@ -42,7 +42,7 @@ pub fn run(root: &Path) -> Result<()> {
         step(root, "documentation", &["doc", "--workspace", "--no-deps", "--release"]),
         step(root, "tests", &["test", "--workspace", "--release"]),
     ];
-    steps[2].command.env("RUSTDOCFLAGS", "-D warnings");
+    steps[2].command.env("RUSTDOCFLAGS", "-D warnings --html-in-header docs/rustdoc-header.html");
 
     // Python and pip are prerequisites anyway, so Minari's own package judges our sets. Its environment is made only once
     // everything before has passed.

@@ -2,6 +2,25 @@
 //!
 //! Written into a hidden folder first and renamed, so that a killed run leaves either a whole checkpoint or none.
 //! [`newest`] refuses a damaged or foreign one by name and takes the one before it.
+//!
+//! ```
+//! use sskp_blocks::checkpoint::{self, Saver};
+//!
+//! let folder = std::env::temp_dir().join(format!("sskp-example-{}", std::process::id()));
+//! let weights = vec![0.25f32; 6];
+//! let mut to = Saver::default(); // borrows what it is lent
+//! to.f32s("policy/actor", &weights, 3);
+//! to.json("updates", &17);
+//! checkpoint::write(&folder, "this run", 1000, &to, 2)?;
+//!
+//! let from = checkpoint::newest(&folder, Some("this run"), |_refused| ())?.expect("one was written");
+//! let mut back = [0.0; 6];
+//! from.f32s_into("policy/actor", &mut back)?;
+//! assert_eq!((from.manifest.steps, from.json::<u64>("updates")?), (1000, 17));
+//! assert_eq!(back[..], weights);
+//! # std::fs::remove_dir_all(folder).unwrap();
+//! # Ok::<(), sskp_blocks::Error>(())
+//! ```
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -80,7 +99,7 @@ impl<'a> Saver<'a> {
 
 /// What identifies a checkpoint, and the hash of each of its files.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Manifest {
+pub struct CheckpointManifest {
     /// [`FORMAT`].
     pub format: u32,
     /// Version of the program that wrote it.
@@ -150,7 +169,7 @@ fn write_into(pending: &PendingFolder, run: &str, steps: u64, saver: &Saver, wan
     let values = serde_json::to_vec_pretty(&saver.values).expect("plain data");
     write("state.json".into(), &values)?;
     let version = env!("CARGO_PKG_VERSION").into();
-    let manifest = Manifest { format: FORMAT, version, run: run.into(), steps, files };
+    let manifest = CheckpointManifest { format: FORMAT, version, run: run.into(), steps, files };
     pending.write("manifest.json", &serde_json::to_vec_pretty(&manifest).expect("plain data"))
 }
 
@@ -209,7 +228,7 @@ pub struct Loader {
     /// Where it was read from.
     pub path: PathBuf,
     /// Its manifest.
-    pub manifest: Manifest,
+    pub manifest: CheckpointManifest,
     tensors: BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)>,
     values: BTreeMap<String, serde_json::Value>,
 }
@@ -219,7 +238,7 @@ impl Loader {
     pub fn open(path: &Path, run: Option<&str>) -> Result<Self> {
         let bad = |why: String| Error::Checkpoint { path: path.into(), why };
         let read = |name: &str| fs::read(path.join(name)).map_err(|e| bad(format!("{name} cannot be read: {e}")));
-        let manifest: Manifest = serde_json::from_slice(&read("manifest.json")?)
+        let manifest: CheckpointManifest = serde_json::from_slice(&read("manifest.json")?)
             .map_err(|e| bad(format!("its manifest is damaged ({e})")))?;
         if manifest.format != FORMAT {
             return Err(bad(format!("it has format {}, and this program reads format {FORMAT}", manifest.format)));
@@ -268,7 +287,7 @@ impl Loader {
             return Err(bad("it is damaged: its hash differs from the one it names".into()));
         }
         let Header { format, version, values, .. } = header;
-        let manifest = Manifest { format, version, run: String::new(), steps: 0, files: BTreeMap::new() };
+        let manifest = CheckpointManifest { format, version, run: String::new(), steps: 0, files: BTreeMap::new() };
         Ok(Loader { path: path.into(), manifest, tensors, values })
     }
 

@@ -119,6 +119,25 @@ impl Trajectory {
 }
 
 /// Demonstrations of one robot.
+///
+/// ```
+/// use sskp_blocks::demos::{Demonstrations, Ending, Trajectory};
+///
+/// let mut demos = Demonstrations::new("cart", 2, 1);
+/// demos.push(Trajectory {
+///     observations: vec![0.0, 0.0, 0.1, 0.2, 0.3, 0.4], // s_0 … s_2
+///     actions: vec![1.0, 1.0],
+///     rewards: vec![0.5, 0.5],
+///     costs: vec![0.0, 1.0],
+///     end: Ending::Violation,
+/// })?;
+/// assert_eq!((demos.steps(), demos.violations()), (2, 1));
+/// assert_eq!(demos.state(0, 1), [0.1, 0.2]);
+/// // Whether a violation is within one step, and within two.
+/// let labels = |ahead| demos.states_with_violation_ahead(ahead).map(|(_, ahead)| ahead).collect::<Vec<_>>();
+/// assert_eq!((labels(1), labels(2)), (vec![false, true], vec![true, true]));
+/// # Ok::<(), sskp_blocks::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Demonstrations {
     /// The robot's registry name; empty when nobody said which robot it was.

@@ -7,6 +7,20 @@ use crate::{Error, Result};
 
 /// Transitions `(s, a, r, end, s')`, each one row of contiguous numbers so that sampling touches memory once per
 /// row. A row of Humanoid is 109 floats: a million of them are 436 MB.
+///
+/// ```
+/// use sskp_blocks::env::End;
+/// use sskp_blocks::replay::{Batch, Replay};
+/// use sskp_blocks::rng::Rng;
+///
+/// let mut replay = Replay::new(2, 1, 1000);
+/// replay.push(&[0.0, 1.0], &[0.5], 0.1, None, &[0.1, 0.9]);
+/// replay.push(&[0.1, 0.9], &[0.5], 0.2, Some(End::Violation), &[0.2, 0.8]);
+/// let mut batch = Batch::default();
+/// replay.sample(64, &mut Rng::stream(0, "learner"), &mut batch);
+/// assert_eq!(batch.state_action.len(), 64 * 3);
+/// assert!((0..64).all(|row| batch.goes_on[row] == 1.0 - batch.violation[row]));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Replay {
     obs: usize,

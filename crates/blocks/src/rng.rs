@@ -8,7 +8,20 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 use serde::{Deserialize, Serialize};
 
-/// One stream. ChaCha8 keyed by the run's seed, with the hash of the stream's name as its stream number.
+/// One stream.
+///
+/// ```
+/// use sskp_blocks::rng::Rng;
+///
+/// let mut noise = Rng::stream(7, "noise");
+/// assert_ne!(noise.normal(), Rng::stream(7, "another").normal());
+/// let kept = noise.save();
+/// let next = noise.normal();
+/// assert_eq!(Rng::load(&kept)?.normal(), next, "continued exactly");
+/// # Ok::<(), sskp_blocks::Error>(())
+/// ```
+///
+/// ChaCha8 keyed by the run's seed, with the hash of the stream's name as its stream number.
 #[derive(Clone, Debug)]
 pub struct Rng {
     seed: u64,

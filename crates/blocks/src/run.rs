@@ -59,7 +59,7 @@ impl Segment {
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Episode {
+struct EpisodeSoFar {
     length: u64,
     total_reward: f64,
     over: bool,
@@ -68,20 +68,32 @@ struct Episode {
 #[derive(Serialize, Deserialize)]
 struct RunState {
     clock: Clock,
-    episode: Episode,
+    episode: EpisodeSoFar,
     env_rng: RngState,
 }
 
 /// One training run of one method on one robot.
 ///
-/// ```text
+/// ```
+/// use sskp_blocks::record::{Memory, Metrics};
+/// use sskp_blocks::run::Run;
+/// use sskp_blocks::toy::Toy;
+///
+/// let mut memory = Memory::default();
+/// let mut run = Run::new(Box::<Toy>::default(), 1, 500, &mut memory);
 /// while run.next_episode()? {
 ///     while !run.over() {
-///         let step = run.step(&action)?;      // counted here
-///         …
-///         run.checkpoint(|s| self.save(s))?;  // when due
+///         let step = run.step(&[0.2, -run.state()[0]])?; // counted here
+///         if step.violated() {
+///             run.record(&Metrics(vec![("off the bridge at", f64::from(run.state()[0]))]))?;
+///         }
+///         run.checkpoint(|_to| ())?; // when due: a method saves itself
 ///     }
 /// }
+/// assert_eq!(run.clock().steps, 500);
+/// let episodes = run.clock().episodes;
+/// assert_eq!(memory.episodes.len() as u64, episodes);
+/// # Ok::<(), sskp_blocks::Error>(())
 /// ```
 /// A method keeps all its state in itself, so the same loop continues a run restored in the middle of an episode.
 pub struct Run<'a> {
@@ -91,7 +103,7 @@ pub struct Run<'a> {
     budget: u64,
     env_rng: Rng,
     clock: Clock,
-    episode: Episode,
+    episode: EpisodeSoFar,
     resumed_inside_episode: bool,
     stopped: bool,
     state: Vec<f32>,
@@ -102,7 +114,7 @@ impl<'a> Run<'a> {
     /// A run of `budget` environment steps.
     pub fn new(env: Box<dyn Env>, seed: u64, budget: u64, recorder: &'a mut dyn Recorder) -> Self {
         let state = vec![0.0; env.spec().obs_dim];
-        let episode = Episode { over: true, ..Episode::default() };
+        let episode = EpisodeSoFar { over: true, ..EpisodeSoFar::default() };
         Self {
             env,
             recorder,
@@ -184,7 +196,7 @@ impl<'a> Run<'a> {
             return Ok(true);
         }
         self.env.reset(&mut self.env_rng)?;
-        self.episode = Episode::default();
+        self.episode = EpisodeSoFar::default();
         self.read_state()?;
         Ok(true)
     }

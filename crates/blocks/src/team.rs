@@ -33,6 +33,20 @@ struct SendJob(Job);
 unsafe impl Send for SendJob {}
 
 /// Threads that work together; the caller's own is member 0.
+///
+/// ```
+/// use sskp_blocks::team::{Shares, Team};
+///
+/// let team = Team::new(2);
+/// let mut numbers = vec![1.0; 1000];
+/// let shares = Shares::new(&mut numbers);
+/// team.run(&|member| {
+///     // SAFETY: the shares of different members do not overlap.
+///     let mine = unsafe { shares.part(team.share(member, 1000)) };
+///     mine.iter_mut().for_each(|x| *x += 1.0);
+/// });
+/// assert_eq!(numbers, vec![2.0; 1000]);
+/// ```
 pub struct Team {
     shared: Arc<Shared>,
     members: Vec<(JoinHandle<()>, Thread)>,

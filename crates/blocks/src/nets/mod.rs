@@ -3,6 +3,25 @@
 //!
 //! Why by hand and not a tensor library: `docs/decisions/0001-networks-by-hand.md`. Conventions: matrices are row-major,
 //! a batch is rows, weights are `[inputs, outputs]`, f32 throughout, gradients are *added* to what is there.
+//!
+//! ```
+//! use sskp_blocks::nets::{Model, Tape, layer_sizes};
+//! use sskp_blocks::rng::Rng;
+//!
+//! // One hidden layer of 32 learns y = |x|.
+//! let mut model = Model::new(&layer_sizes(1, 32, 1, 1), 1e-2, &mut Rng::stream(0, "init"));
+//! let x: Vec<f32> = (-8..=8).map(|i| i as f32 / 8.0).collect();
+//! let (rows, mut tape) = (x.len(), Tape::default());
+//! let mut error = 0.0;
+//! for _ in 0..500 {
+//!     let y = model.net.forward(&x, rows, &mut tape);
+//!     let d_y: Vec<f32> = y.iter().zip(&x).map(|(y, x)| 2.0 * (y - x.abs()) / rows as f32).collect();
+//!     error = d_y.iter().map(|d| d.abs()).sum::<f32>();
+//!     model.net.backward(&x, rows, &mut tape, &d_y, Some(&mut model.grad), None);
+//!     model.step();
+//! }
+//! assert!(error < 0.1, "{error}");
+//! ```
 
 pub mod adam;
 pub mod ensemble;

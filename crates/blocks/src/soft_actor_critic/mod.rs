@@ -2,11 +2,33 @@
 //!
 //! With a penalty D on the policy (the [`Regulariser`]), for a minibatch of transitions (s, a, r, end, s'):
 //!
-//! - target  y = r + γ·(min_i Q̄_i(s', a') − α·D(s')), a' ~ π(·|s'); where nothing follows y = r, and at a violation the value
-//!   that [`ViolationValue`] says;
-//! - critics minimise (Q_i(s, a) − y)² (`critics.rs`);
-//! - the actor minimises α·D(s) − Q(s, a), a ~ π(·|s) reparameterised (`actor.rs`);
-//! - the temperature α holds the mean penalty at its target (`temperature.rs`, when `auto_alpha`).
+//! ```math
+//! \begin{aligned}
+//! y &= r + \gamma \left( \min_i \bar Q_i(s', a') - \alpha D(s') \right), & a' &\sim \pi(\cdot \mid s') \\
+//! L_{Q_i} &= E\left[ (Q_i(s, a) - y)^2 \right] && \texttt{critics.rs} \\
+//! L_\pi &= E\left[ \alpha D(s) - Q(s, a) \right], & a &\sim \pi(\cdot \mid s) \quad \texttt{actor.rs} \\
+//! L_\alpha &= \log\alpha \cdot \left( \bar D - E[D(s)] \right) && \texttt{temperature.rs}
+//! \end{aligned}
+//! ```
+//!
+//! Where nothing follows y = r, and at a violation the value that [`ViolationValue`] says. Q is the smaller of both critics, or one
+//! drawn at random. The temperature α holds the mean penalty at its target D̄, when `auto_alpha`.
+//!
+//! ```
+//! use sskp_blocks::replay::{Batch, Replay};
+//! use sskp_blocks::rng::Rng;
+//! use sskp_blocks::soft_actor_critic::{SoftActorCritic, SoftActorCriticConfig, ViolationValue};
+//!
+//! let config = SoftActorCriticConfig { width: 16, ..Default::default() };
+//! let mut learner = SoftActorCritic::new(config, 2, 1, 1, &mut Rng::stream(0, "init"))?;
+//! let mut replay = Replay::new(2, 1, 100);
+//! replay.push(&[0.0, 1.0], &[0.5], 1.0, None, &[0.1, 0.9]);
+//! let (mut rng, mut batch) = (Rng::stream(0, "learner"), Batch::default());
+//! replay.sample(32, &mut rng, &mut batch);
+//! learner.update(&batch, ViolationValue::Terminal, &mut rng, None)?;
+//! assert_eq!(learner.updates(), 1);
+//! # Ok::<(), sskp_blocks::Error>(())
+//! ```
 //!
 //! With `threads` above one the minibatch is cut into that many equal parts whose gradients are summed in order, so a
 //! run's bytes depend on the number of threads but not on chance.
