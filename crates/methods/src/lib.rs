@@ -1,6 +1,26 @@
 //! The methods, as equals. A method is its difference from the shared blocks.
 //!
 //! To add a method: one file (or folder) like [`sac`], its `pub mod` line and one line of [`METHODS`].
+//!
+//! ```
+//! use sskp_blocks::env::Env;
+//! use sskp_blocks::record::Memory;
+//! use sskp_blocks::run::Run;
+//! use sskp_blocks::toy::Toy;
+//! use sskp_methods::{Setup, find};
+//!
+//! let (spec, entry) = (Toy::default().spec().clone(), find("sac")?);
+//! let settings = (entry.defaults)(&spec).replace("random_steps = 10000", "random_steps = 100");
+//! let settings = settings.replace("width = 256", "width = 16").replace("batch = 256", "batch = 16");
+//! let mut method = (entry.build)(&spec, &settings, Setup::new(entry.table, 0, 1))?;
+//! let mut memory = Memory::default();
+//! method.train(&mut Run::new(Box::<Toy>::default(), 0, 300, &mut memory))?;
+//!
+//! let mut action = [0.0; 2];
+//! method.actor().act(&[0.0; 5], false, &mut action);
+//! assert!(action.iter().all(|a| *a != 0.0 && a.abs() < 1.0), "{action:?}");
+//! # Ok::<(), sskp_blocks::Error>(())
+//! ```
 
 pub mod bench;
 pub mod cpq;
