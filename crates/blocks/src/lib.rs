@@ -23,6 +23,7 @@ pub mod files;
 pub mod judge;
 pub mod nets;
 pub mod offline;
+pub mod policy;
 pub mod record;
 pub mod registry;
 pub mod replay;

@@ -88,7 +88,7 @@ fn sac(spec: &Spec) -> Result<Update> {
 
 /// The task policy's SAC, the risk critic and the recovery policy, each on a minibatch.
 fn recovery_rl(spec: &Spec) -> Result<Update> {
-    let config = RecoveryRlConfig::of(&spec.name);
+    let config = RecoveryRlConfig::default();
     let batch = config.batch;
     let mut learner = RecoveryRl::new(spec, config, Setup::new("recovery-rl", 0, 1))?;
     fill(&mut learner.replay, every_tenth);
@@ -111,7 +111,7 @@ fn cpq(spec: &Spec) -> Result<Update> {
 
 /// Every member of the ensemble, each on its own minibatch.
 fn smbpo_model(spec: &Spec) -> Result<Update> {
-    let config = SmbpoConfig::of(spec).model;
+    let config = SmbpoConfig::default().model;
     let (obs, action) = (spec.obs_dim, spec.action_dim);
     let mut rng = rng();
     let mut model = Dynamics::new(config.ensemble, obs, action, 1, &mut rng)?;
@@ -124,7 +124,7 @@ fn smbpo_model(spec: &Spec) -> Result<Update> {
 
 /// Safe SAC on real and imagined transitions.
 fn smbpo_policy(spec: &Spec) -> Result<Update> {
-    let config = SmbpoConfig::of(spec);
+    let config = SmbpoConfig::default();
     let batch = config.batch;
     let mut smbpo = Smbpo::new(spec, config, Setup::new("smbpo", 0, 1))?;
     fill(&mut smbpo.real, every_tenth);

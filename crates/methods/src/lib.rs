@@ -38,6 +38,7 @@ use sskp_blocks::checkpoint::{Loader, Saver};
 use sskp_blocks::demos::Demonstrations;
 use sskp_blocks::env::{Env, Spec};
 use sskp_blocks::offline::{OfflineReport, StageSeen};
+use sskp_blocks::policy::SquashedPolicy;
 use sskp_blocks::rng::Rng;
 use sskp_blocks::run::Run;
 use sskp_blocks::{Error, Result};
@@ -106,7 +107,7 @@ pub const METHODS: &[Entry] = &[
         table: "smbpo",
         about: "SMBPO: safe SAC on short imagined rollouts of a learnt ensemble, checked by the robot's own constraint",
         demos: false,
-        defaults: |spec| settings(&smbpo::SmbpoConfig::of(spec)),
+        defaults: |_| settings(&smbpo::SmbpoConfig::default()),
         build: |spec, text, setup| Ok(Box::new(smbpo::Smbpo::new(spec, parse(text)?, setup)?)),
     },
     Entry {
@@ -146,7 +147,7 @@ pub const METHODS: &[Entry] = &[
         table: "recovery-rl",
         about: "Recovery RL: a second policy takes over where the learnt risk of the task policy's action is high",
         demos: true,
-        defaults: |spec| settings(&recovery_rl::RecoveryRlConfig::of(&spec.name)),
+        defaults: |_| settings(&recovery_rl::RecoveryRlConfig::default()),
         build: |spec, text, setup| Ok(Box::new(recovery_rl::RecoveryRl::new(spec, parse(text)?, setup)?)),
     },
     Entry {
@@ -239,5 +240,12 @@ pub trait Actor {
     /// ([`sskp::study`]). None where there is no risk to plan with. Does not disturb what is being played.
     fn planned_risks(&mut self, _state: &[f32], _rng: &mut Rng) -> Option<Vec<f64>> {
         None
+    }
+}
+
+/// A squashed Gaussian policy is an actor as it is: the whole of SAC's, SMBPO's and CPQ's.
+impl Actor for SquashedPolicy {
+    fn act(&mut self, state: &[f32], explore: bool, action: &mut [f32]) {
+        SquashedPolicy::act(self, state, explore, action);
     }
 }

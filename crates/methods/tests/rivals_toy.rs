@@ -71,7 +71,7 @@ fn whole_run(method: &mut dyn Method, seed: u64, steps: u64, demos: Option<&Demo
 
 /// Small and quick: seconds.
 fn recovery_config() -> RecoveryRlConfig {
-    let mut config = RecoveryRlConfig::of("toy");
+    let mut config = RecoveryRlConfig::default();
     config.batch = 64;
     config.random_steps = 200;
     config.log_every = 1000;

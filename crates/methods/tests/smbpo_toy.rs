@@ -12,7 +12,7 @@ use sskp_methods::{Method, Setup};
 
 /// Narrow networks, and as many updates as a test may take.
 fn config() -> SmbpoConfig {
-    let mut config = SmbpoConfig::of(Toy::default().spec());
+    let mut config = SmbpoConfig::default();
     config.random_steps = 1000;
     config.updates_per_step = 1.0;
     config.batch = 64;

@@ -53,12 +53,12 @@ use sskp_blocks::demos::Demonstrations;
 use sskp_blocks::env::Spec;
 use sskp_blocks::nets::Tape;
 use sskp_blocks::offline::{OfflineReport, StageSeen};
+use sskp_blocks::policy::SquashedPolicy;
 use sskp_blocks::record::Metrics;
 use sskp_blocks::replay::{Batch, Replay};
 use sskp_blocks::rng::{Rng, RngState};
 use sskp_blocks::run::Run;
 
-use crate::sac::SacActor;
 use crate::{Actor, Method, Setup};
 use learner::{Learner, Losses};
 
@@ -140,7 +140,7 @@ impl Method for Cpq {
 
     fn actor(&self) -> Box<dyn Actor> {
         // A Gaussian squashed by tanh, like SAC's.
-        Box::new(SacActor::new(&self.learner.actor.net, &self.act_rng))
+        Box::new(SquashedPolicy::new(&self.learner.actor.net, &self.act_rng))
     }
 
     fn save<'a>(&'a self, to: &mut Saver<'a>) {
