@@ -50,6 +50,8 @@ pub struct Entry {
     pub name: &'static str,
     /// What its table of settings is called. Methods that differ in nothing but their name share one.
     pub table: &'static str,
+    /// Its name in tables and figures: the paper's.
+    pub title: &'static str,
     /// One sentence.
     pub about: &'static str,
     /// Whether it begins with demonstrations ([`Method::pretrain`]).
@@ -89,6 +91,7 @@ pub const METHODS: &[Entry] = &[
     Entry {
         name: "sac",
         table: "sac",
+        title: "SAC",
         about: "soft actor-critic: entropy-regularised, no thought of safety",
         demos: false,
         defaults: |_| settings(&sac::SacConfig::default()),
@@ -97,6 +100,7 @@ pub const METHODS: &[Entry] = &[
     Entry {
         name: "ssac",
         table: "ssac",
+        title: "Safe SAC",
         about: "safe SAC: a violation is worth -C/(1-gamma), as in SMBPO; the agent behind the demonstrations",
         demos: false,
         defaults: |_| settings(&sac::SacConfig::safe()),
@@ -105,6 +109,7 @@ pub const METHODS: &[Entry] = &[
     Entry {
         name: "smbpo",
         table: "smbpo",
+        title: "SMBPO",
         about: "SMBPO: safe SAC on short imagined rollouts of a learnt ensemble, checked by the robot's own constraint",
         demos: false,
         defaults: |_| settings(&smbpo::SmbpoConfig::default()),
@@ -113,6 +118,7 @@ pub const METHODS: &[Entry] = &[
     Entry {
         name: "sskp",
         table: "sskp",
+        title: "SSkP",
         about: "the paper: skills from demonstrations, their risk learnt and planned with",
         demos: true,
         defaults: |_| settings(&sskp::SskpConfig::default()),
@@ -121,6 +127,7 @@ pub const METHODS: &[Entry] = &[
     Entry {
         name: "sskp-np",
         table: "sskp",
+        title: "SSkP-NP",
         about: "SSkP with naive planning: the least risky of many sampled skills (section 5.3)",
         demos: true,
         defaults: |_| settings(&sskp::SskpConfig::default()),
@@ -129,6 +136,7 @@ pub const METHODS: &[Entry] = &[
     Entry {
         name: "sskp-wo-rp",
         table: "sskp",
+        title: "SSkP-w/o-RP (SPiRL)",
         about: "SSkP without risk planning: the skill policy alone (section 5.3)",
         demos: true,
         defaults: |_| settings(&sskp::SskpConfig::default()),
@@ -137,6 +145,7 @@ pub const METHODS: &[Entry] = &[
     Entry {
         name: "spirl",
         table: "sskp",
+        title: "SPiRL",
         about: "SPiRL: skill-prior RL without any risk; the same learner as sskp-wo-rp, under the name its authors gave it",
         demos: true,
         defaults: |_| settings(&sskp::SskpConfig::default()),
@@ -145,6 +154,7 @@ pub const METHODS: &[Entry] = &[
     Entry {
         name: "recovery-rl",
         table: "recovery-rl",
+        title: "Recovery RL",
         about: "Recovery RL: a second policy takes over where the learnt risk of the task policy's action is high",
         demos: true,
         defaults: |_| settings(&recovery_rl::RecoveryRlConfig::default()),
@@ -153,6 +163,7 @@ pub const METHODS: &[Entry] = &[
     Entry {
         name: "cpq",
         table: "cpq",
+        title: "CPQ",
         about: "CPQ: offline Q-learning that values what leads to cost at nothing, then continued online",
         demos: true,
         defaults: |_| settings(&cpq::CpqConfig::default()),
