@@ -71,10 +71,7 @@ fn whole_run(method: &mut dyn Method, seed: u64, steps: u64, demos: Option<&Demo
 
 /// Small and quick: seconds.
 fn recovery_config() -> RecoveryRlConfig {
-    let mut config = RecoveryRlConfig::default();
-    config.batch = 64;
-    config.random_steps = 200;
-    config.log_every = 1000;
+    let mut config = RecoveryRlConfig { batch: 64, random_steps: 200, log_every: 1000, ..RecoveryRlConfig::default() };
     config.learner.width = 64;
     config.learner.rate = 1e-3;
     config.risk.width = 64;

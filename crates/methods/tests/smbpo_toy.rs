@@ -12,10 +12,7 @@ use sskp_methods::{Method, Setup};
 
 /// Narrow networks, and as many updates as a test may take.
 fn config() -> SmbpoConfig {
-    let mut config = SmbpoConfig::default();
-    config.random_steps = 1000;
-    config.updates_per_step = 1.0;
-    config.batch = 64;
+    let mut config = SmbpoConfig { random_steps: 1000, updates_per_step: 1.0, batch: 64, ..SmbpoConfig::default() };
     config.learner.width = 64;
     config.learner.rate = 1e-3;
     config.model.batch = 64;
