@@ -18,7 +18,8 @@ use crate::recovery_rl::{RecoveryRl, RecoveryRlConfig};
 use crate::sac::{Sac, SacConfig};
 use crate::smbpo::dynamics::Dynamics;
 use crate::smbpo::{Smbpo, SmbpoConfig};
-use crate::sskp::risk::{Pairs, RiskPredictor};
+use crate::sskp::pairs::Pairs;
+use crate::sskp::risk::RiskPredictor;
 use crate::sskp::skill::{SkillModel, Windows};
 use crate::sskp::{Sskp, SskpConfig};
 

@@ -248,7 +248,7 @@ pub trait Actor {
         None
     }
     /// The mean risk it predicts along the iterations of risk planning in `state`, before the first iteration first
-    /// ([`sskp::study`]). None where there is no risk to plan with. Does not disturb what is being played.
+    /// ([`sskp::risk_by_iteration`]). None where there is no risk to plan with. Does not disturb what is being played.
     fn planned_risks(&mut self, _state: &[f32], _rng: &mut Rng) -> Option<Vec<f64>> {
         None
     }

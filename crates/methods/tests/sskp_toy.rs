@@ -16,7 +16,17 @@ fn quiet(_: &'static str, _: u64, _: u64) -> sskp_blocks::Result<()> {
     Ok(())
 }
 
-fn config(planning: Planning) -> SskpConfig {
+/// Small, and otherwise as the paper reads (`configs/as-printed.toml`).
+fn as_printed(planning: Planning) -> SskpConfig {
+    let mut config = small(planning);
+    (config.skill.decoder, config.skill.beta, config.skill.skip_losses) = (DecoderKind::OpenLoop, 5e-4, false);
+    (config.risk.encode_actions, config.risk.executed_half, config.risk.relabel) = (false, false, 0);
+    (config.planner.near_policy, config.planner.tolerance, config.policy.learner.alpha) = (0.0, 0.0, 1.0);
+    config
+}
+
+/// The defaults, small.
+fn small(planning: Planning) -> SskpConfig {
     let mut config = SskpConfig::with_planning(planning);
     config.skill.hidden = 32;
     config.skill.prior_width = 32;
@@ -28,9 +38,9 @@ fn config(planning: Planning) -> SskpConfig {
     config.risk.batch = 128;
     config.planner.samples = 128;
     config.planner.elites = 16;
-    config.policy.width = 64;
+    config.policy.learner.width = 64;
     config.policy.batch = 64;
-    config.policy.rate = 1e-3;
+    config.policy.learner.rate = 1e-3;
     config.policy.warm_up = 64;
     config.policy.updates_per_skill = 4.0;
     // The toy earns a tenth of what a robot does per step.
@@ -44,7 +54,7 @@ fn the_offline_stage_learns_skills_and_risk_and_the_policy_walks_the_bridge() {
     assert!((10..30).contains(&demos.violations()), "{} of 60 demonstrations fall", demos.violations());
     for planning in [Planning::Risk, Planning::Naive, Planning::Off] {
         let setup = Setup::new("sskp", 1, 1);
-        let mut method = Sskp::new(Toy::default().spec(), config(planning), setup).unwrap();
+        let mut method = Sskp::new(Toy::default().spec(), as_printed(planning), setup).unwrap();
         let report = method.pretrain(&demos, &mut quiet).unwrap();
         // The demonstrator's actions vary by about 0.35 around their mean.
         assert!(report.figure("skills", "reconstruction").unwrap() < 0.1, "{planning:?}: {report:?}");
@@ -74,7 +84,7 @@ fn the_offline_stage_learns_skills_and_risk_and_the_policy_walks_the_bridge() {
 #[test]
 fn with_a_closed_loop_decoder_every_planning_walks_the_bridge_safely() {
     for planning in [Planning::Risk, Planning::Naive, Planning::Off] {
-        let mut config = config(planning);
+        let mut config = as_printed(planning);
         config.skill.decoder = DecoderKind::ClosedLoop;
         let mut method = Sskp::new(Toy::default().spec(), config, Setup::new("sskp", 0, 1)).unwrap();
         method.pretrain(&demonstrations(60), &mut quiet).unwrap();
@@ -91,7 +101,7 @@ fn with_a_closed_loop_decoder_every_planning_walks_the_bridge_safely() {
 #[test]
 fn the_calibration_is_a_report_and_changes_nothing_else() {
     let offline = |calibrate: bool| {
-        let mut config = config(Planning::Risk);
+        let mut config = as_printed(Planning::Risk);
         (config.skill.steps, config.risk.steps, config.risk.calibrate) = (20, 20, calibrate);
         let mut method = Sskp::new(Toy::default().spec(), config, Setup::new("sskp", 1, 1)).unwrap();
         let report = method.pretrain(&demonstrations(30), &mut quiet).unwrap();
@@ -109,7 +119,7 @@ fn the_calibration_is_a_report_and_changes_nothing_else() {
 #[test]
 fn demonstrations_that_cannot_be_learnt_from_are_refused_before_any_work() {
     let setup = Setup::new("sskp", 1, 1);
-    let mut method = Sskp::new(Toy::default().spec(), config(Planning::Risk), setup).unwrap();
+    let mut method = Sskp::new(Toy::default().spec(), as_printed(Planning::Risk), setup).unwrap();
     let other = Demonstrations::new("hopper", 11, 3);
     assert!(method.pretrain(&other, &mut quiet).unwrap_err().to_string().contains("hopper"));
     let mut safe = Demonstrations::new("toy", 5, 2);

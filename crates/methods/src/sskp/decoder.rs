@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 use sskp_blocks::Result;
 use sskp_blocks::checkpoint::{Loader, Saver};
 use sskp_blocks::nets::lstm::{Lstm, LstmTape};
-use sskp_blocks::nets::{Mlp, Tape};
+use sskp_blocks::nets::{Adam, Mlp, Tape};
 use sskp_blocks::rng::Rng;
 
-use super::skill::{Learnt, SkillConfig};
+use super::config::SkillConfig;
+use super::skill::Learnt;
 
 /// Which decoder a skill model has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -151,6 +152,28 @@ impl Decoder {
                 ("start", &mut open.start.part[..], &mut open.start.grad[..]),
             ],
             Self::Closed(closed) => vec![("decoder", &mut closed.net.part.params[..], &mut closed.net.grad[..])],
+        }
+    }
+
+    /// The optimisers of those parts.
+    pub(super) fn optimisers(&self) -> Vec<(&'static str, &Adam)> {
+        match self {
+            Self::Open(open) => {
+                vec![("decoder", &open.cell.adam), ("decoder_head", &open.head.adam), ("start", &open.start.adam)]
+            }
+            Self::Closed(closed) => vec![("decoder", &closed.net.adam)],
+        }
+    }
+
+    /// The same, to be read back.
+    pub(super) fn optimisers_mut(&mut self) -> Vec<(&'static str, &mut Adam)> {
+        match self {
+            Self::Open(open) => vec![
+                ("decoder", &mut open.cell.adam),
+                ("decoder_head", &mut open.head.adam),
+                ("start", &mut open.start.adam),
+            ],
+            Self::Closed(closed) => vec![("decoder", &mut closed.net.adam)],
         }
     }
 

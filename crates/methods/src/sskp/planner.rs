@@ -1,8 +1,9 @@
 //! Risk planning: Algorithm 1 with Eq. 5 and 6, naive planning and none (section 5.3).
 
-use serde::{Deserialize, Serialize};
 use sskp_blocks::nets::gaussian::log_std;
 use sskp_blocks::rng::Rng;
+
+use super::config::PlannerConfig;
 
 /// How a skill is chosen from the policy's Gaussian.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,48 +15,6 @@ pub enum Planning {
     Naive,
     /// A sample of the policy: SSkP-w/o-RP.
     Off,
-}
-
-/// Settings of the planner.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PlannerConfig {
-    /// Which of the three. The method's name says it, so it is no setting that could say otherwise.
-    #[serde(skip)]
-    pub planning: Planning,
-    /// N_s, skills per round. Section 5.1.
-    pub samples: usize,
-    /// k, skills kept per round. Section 5.1.
-    pub elites: usize,
-    /// N_p, rounds. Section 5.1.
-    pub iterations: usize,
-    /// Start from the prior q_ψ, as the box of Algorithm 1 says, instead of the policy π_θ, as the text of section 4.2.1
-    /// and Algorithm 2 say. From the prior the policy would never influence what is done.
-    pub from_prior: bool,
-    /// Least σ of a refitted Gaussian: keeps a collapsed dimension defined.
-    pub min_std: f64,
-    /// Skills are kept within this many σ of the policy's mean; 0 keeps them in the box alone, as the paper reads. A search
-    /// without this bound finds skills that neither the policy nor the demonstrations know, where the predicted risk means
-    /// nothing.
-    pub near_policy: f64,
-    /// Predicted risks up to this count as equal; 0 ranks all, as the paper does. Where nothing is risky the order of tiny
-    /// numbers says nothing, and following it would take the choice from the policy.
-    pub tolerance: f64,
-}
-
-impl Default for PlannerConfig {
-    fn default() -> Self {
-        Self {
-            planning: Planning::Risk,
-            samples: 512,
-            elites: 64,
-            iterations: 6,
-            from_prior: false,
-            min_std: 1e-6,
-            near_policy: 0.0,
-            tolerance: 0.0,
-        }
-    }
 }
 
 /// A diagonal Gaussian over skills.
@@ -77,14 +36,19 @@ impl Gaussian {
         self.std.extend(raw.iter().map(|r| log_std(*r).exp()));
     }
 
-    /// Draws rows of skills, each coordinate kept between `low` and `high`.
-    fn sample(&self, low: &[f32], high: &[f32], rng: &mut Rng, out: &mut [f32]) {
+    /// Draws rows of skills.
+    fn sample(&self, rng: &mut Rng, out: &mut [f32]) {
         rng.fill_normal(out);
         for row in out.chunks_exact_mut(self.mean.len()) {
-            for (i, z) in row.iter_mut().enumerate() {
-                *z = (self.mean[i] + self.std[i] * *z).clamp(low[i], high[i]);
+            for ((z, mean), std) in row.iter_mut().zip(&self.mean).zip(&self.std) {
+                *z = mean + std * *z;
             }
         }
+    }
+
+    fn copy_from(&mut self, other: &Gaussian) {
+        self.mean.clone_from(&other.mean);
+        self.std.clone_from(&other.std);
     }
 }
 
@@ -93,11 +57,13 @@ impl Gaussian {
 pub struct Planner {
     /// Its settings.
     pub config: PlannerConfig,
-    /// Skills are kept inside ± this, coordinate by coordinate: an unbounded search runs far out of what the decoder was
+    /// Skills are played, and judged, inside ± this, coordinate by coordinate: an unbounded search runs far out of what the decoder was
     /// trained on, since any direction in which the predicted risk falls is followed without end.
     pub bound: Vec<f32>,
-    low: Vec<f32>,
-    high: Vec<f32>,
+    /// N(μ_i, σ_i²) of the last round.
+    gaussian: Gaussian,
+    /// The skills of a round as they were drawn, and inside the box.
+    drawn: Vec<f32>,
     skills: Vec<f32>,
     scores: Vec<f32>,
     order: Vec<u32>,
@@ -109,8 +75,8 @@ impl Planner {
         Self {
             config,
             bound,
-            low: Vec::new(),
-            high: Vec::new(),
+            gaussian: Gaussian::default(),
+            drawn: Vec::new(),
             skills: Vec::new(),
             scores: Vec::new(),
             order: Vec::new(),
@@ -122,14 +88,35 @@ impl Planner {
     pub fn plan(
         &mut self,
         policy: &Gaussian,
+        score: impl FnMut(&[f32], &mut [f32]),
+        rng: &mut Rng,
+        seen: impl FnMut(&Gaussian),
+    ) -> Vec<f32> {
+        self.search(policy, score, rng, seen);
+        // Line 6: sample z_t from N(μ_{N_p}, σ_{N_p}²).
+        let mut skill = vec![0.0; policy.mean.len()];
+        self.draw(&self.gaussian, rng, &mut skill);
+        skill
+    }
+
+    /// The choice without chance: the mean of the last Gaussian, found with the same numbers in every state, so that it depends on the
+    /// state alone.
+    pub fn plan_mean(&mut self, policy: &Gaussian, score: impl FnMut(&[f32], &mut [f32])) -> Vec<f32> {
+        self.search(policy, score, &mut Rng::stream(0, "mean skill"), |_| ());
+        let mut skill = self.gaussian.mean.clone();
+        keep_inside(&self.bound, &mut skill);
+        skill
+    }
+
+    /// Lines 1–5 of Algorithm 1, or what stands in their place; leaves the Gaussian of the last line.
+    fn search(
+        &mut self,
+        policy: &Gaussian,
         mut score: impl FnMut(&[f32], &mut [f32]),
         rng: &mut Rng,
         mut seen: impl FnMut(&Gaussian),
-    ) -> Vec<f32> {
+    ) {
         let dim = policy.mean.len();
-        let mut skill = vec![0.0; dim];
-        let n = self.config.samples;
-        self.limit(policy);
         let tolerance = self.config.tolerance as f32;
         let least = (tolerance / (1.0 - tolerance)).ln(); // −∞ at 0
         let mut score = |skills: &[f32], out: &mut [f32]| {
@@ -137,78 +124,79 @@ impl Planner {
             // Not f32::max, which would turn a score that is no number into a safe one.
             out.iter_mut().for_each(|logit| *logit = if *logit < least { least } else { *logit });
         };
-        let mut gaussian = policy.clone();
-        seen(&gaussian);
+        self.gaussian.copy_from(policy);
+        seen(&self.gaussian);
         match self.config.planning {
             Planning::Off => {}
             Planning::Naive => {
-                self.skills.resize(n * dim, 0.0);
-                self.scores.resize(n, 0.0);
-                gaussian.sample(&self.low, &self.high, rng, &mut self.skills);
+                self.draw_round(rng);
                 score(&self.skills, &mut self.scores);
-                let best = (0..n).min_by(|&a, &b| rank(self.scores[a], self.scores[b])).expect("samples");
-                skill.copy_from_slice(&self.skills[best * dim..][..dim]);
-                return skill;
+                let best = (0..self.scores.len()).min_by(|&a, &b| rank(self.scores[a], self.scores[b]));
+                let best = best.expect("at least one sample");
+                self.gaussian.mean.copy_from_slice(&self.drawn[best * dim..][..dim]);
+                self.gaussian.std.fill(0.0);
             }
             Planning::Risk => {
-                self.skills.resize(n * dim, 0.0);
-                self.scores.resize(n, 0.0);
                 // Line 1: for i = 1, 2, …, N_p.
                 for _ in 0..self.config.iterations {
                     // Line 2: sample skills from N(μ_{i−1}, σ_{i−1}²).
-                    gaussian.sample(&self.low, &self.high, rng, &mut self.skills);
+                    self.draw_round(rng);
                     // Line 3: p_j = P_ζ(c = 1 | s_t, z^j).
                     score(&self.skills, &mut self.scores);
                     // Line 4: μ_i, σ_i² of the k skills with the lowest risk.
-                    self.refit(&mut gaussian);
-                    seen(&gaussian);
+                    self.refit(policy);
+                    seen(&self.gaussian);
                 }
             }
         }
-        // Line 6: sample z_t from N(μ_{N_p}, σ_{N_p}²).
-        gaussian.sample(&self.low, &self.high, rng, &mut skill);
-        skill
     }
 
-    /// Draws rows of skills from a Gaussian, kept where those of the last plan were kept.
+    /// Draws rows of skills from a Gaussian, kept inside the box.
     pub fn draw(&self, gaussian: &Gaussian, rng: &mut Rng, out: &mut [f32]) {
-        gaussian.sample(&self.low, &self.high, rng, out);
+        gaussian.sample(rng, out);
+        keep_inside(&self.bound, out);
     }
 
-    /// Where skills may lie in this state: the box, and near the policy if asked.
-    fn limit(&mut self, policy: &Gaussian) {
-        let reach = self.config.near_policy as f32;
-        self.low.clear();
-        self.high.clear();
-        for (i, bound) in self.bound.iter().enumerate() {
-            let (mut low, mut high) = (-bound, *bound);
-            if reach > 0.0 {
-                let (mean, std) = (policy.mean[i].clamp(low, high), policy.std[i]);
-                (low, high) = (low.max(mean - reach * std), high.min(mean + reach * std));
-            }
-            self.low.push(low);
-            self.high.push(high);
+    /// N_s skills. They are judged as they would be played, inside the box, but refitted as they were drawn: to refit what was cut would
+    /// shrink the Gaussian in every round, whatever the risk.
+    fn draw_round(&mut self, rng: &mut Rng) {
+        let n = self.config.samples;
+        self.drawn.resize(n * self.bound.len(), 0.0);
+        self.scores.resize(n, 0.0);
+        self.gaussian.sample(rng, &mut self.drawn);
+        self.skills.clone_from(&self.drawn);
+        keep_inside(&self.bound, &mut self.skills);
+    }
+
+    /// Eq. 5 and 6: mean and (1/k) variance of the k lowest scores; the mean near the policy's if asked. Where no skill is riskier than
+    /// another there is nothing to choose, and the Gaussian stays as it is.
+    fn refit(&mut self, policy: &Gaussian) {
+        let Self { config, gaussian, drawn, scores, order, .. } = self;
+        if scores.iter().all(|score| *score == scores[0]) {
+            return;
         }
-    }
-
-    /// Eq. 5 and 6: mean and (1/k) variance of the k lowest scores.
-    fn refit(&mut self, gaussian: &mut Gaussian) {
-        let dim = gaussian.mean.len();
-        let k = self.config.elites;
-        self.order.clear();
-        self.order.extend(0..self.scores.len() as u32);
-        let scores = &self.scores;
-        // Ties keep the order they were drawn in, so that a constant risk gives the same elites everywhere.
-        self.order.select_nth_unstable_by(k - 1, |&a, &b| rank(scores[a as usize], scores[b as usize]).then(a.cmp(&b)));
+        let (dim, k) = (gaussian.mean.len(), config.elites);
+        order.clear();
+        order.extend(0..scores.len() as u32);
+        // Ties keep the order they were drawn in, so that equal risks give the same elites everywhere.
+        order.select_nth_unstable_by(k - 1, |&a, &b| rank(scores[a as usize], scores[b as usize]).then(a.cmp(&b)));
         // The selection's order inside the k is unspecified; sums must not depend on it.
-        self.order[..k].sort_unstable();
-        let elites = || self.order[..k].iter().map(|&j| &self.skills[j as usize * dim..][..dim]);
+        order[..k].sort_unstable();
+        let elites = || order[..k].iter().map(|&j| &drawn[j as usize * dim..][..dim]);
+        let reach = if config.near_policy > 0.0 { config.near_policy as f32 } else { f32::INFINITY };
         for i in 0..dim {
             let mean = elites().map(|z| f64::from(z[i])).sum::<f64>() / k as f64;
             let variance = elites().map(|z| (f64::from(z[i]) - mean).powi(2)).sum::<f64>() / k as f64;
-            gaussian.mean[i] = mean as f32;
-            gaussian.std[i] = (variance.sqrt() as f32).max(self.config.min_std as f32);
+            let furthest = reach * policy.std[i].max(config.min_std as f32);
+            gaussian.mean[i] = (mean as f32).clamp(policy.mean[i] - furthest, policy.mean[i] + furthest);
+            gaussian.std[i] = (variance.sqrt() as f32).max(config.min_std as f32);
         }
+    }
+}
+
+fn keep_inside(bound: &[f32], skills: &mut [f32]) {
+    for row in skills.chunks_exact_mut(bound.len()) {
+        row.iter_mut().zip(bound).for_each(|(z, bound)| *z = z.clamp(-bound, *bound));
     }
 }
 
@@ -222,7 +210,10 @@ fn rank(a: f32, b: f32) -> std::cmp::Ordering {
 mod tests {
     use super::*;
 
-    fn planner(config: PlannerConfig, dim: usize) -> Planner {
+    /// The paper's planner, but for what `change` changes.
+    fn planner(dim: usize, change: impl FnOnce(&mut PlannerConfig)) -> Planner {
+        let mut config = PlannerConfig { near_policy: 0.0, tolerance: 0.0, ..Default::default() };
+        change(&mut config);
         Planner::new(config, vec![100.0; dim])
     }
 
@@ -230,40 +221,102 @@ mod tests {
         Gaussian { mean: vec![0.0; dim], std: vec![1.0; dim] }
     }
 
+    /// A refit of given skills and scores.
+    fn refitted(planner: &mut Planner, skills: &[f32], scores: &[f32]) -> (f32, f32) {
+        planner.gaussian = start(1);
+        planner.drawn = skills.to_vec();
+        planner.scores = scores.to_vec();
+        planner.refit(&start(1));
+        (planner.gaussian.mean[0], planner.gaussian.std[0])
+    }
+
     #[test]
     fn eq_5_and_6_divide_by_k() {
-        let mut planner = planner(PlannerConfig { samples: 4, elites: 2, ..Default::default() }, 1);
-        planner.skills = vec![5.0, 1.0, 9.0, 2.0];
-        planner.scores = vec![3.0, 0.1, 4.0, 0.2];
-        let mut g = start(1);
-        planner.refit(&mut g);
+        let mut planner = planner(1, |c| (c.samples, c.elites) = (4, 2));
         // The two lowest scores are skills 1 and 2: mean 1.5, variance (0.25 + 0.25)/2.
-        assert_eq!((g.mean[0], g.std[0]), (1.5, 0.5));
+        assert_eq!(refitted(&mut planner, &[5.0, 1.0, 9.0, 2.0], &[3.0, 0.1, 4.0, 0.2]), (1.5, 0.5));
     }
 
     #[test]
     fn ties_nan_scores_and_a_collapsed_variance_are_defined() {
-        let config = PlannerConfig { samples: 3, elites: 2, ..Default::default() };
-        let mut planner = planner(config, 1);
-        planner.skills = vec![1.0, 2.0, 3.0];
-        let mut g = start(1);
-        planner.scores = vec![0.0; 3];
-        planner.refit(&mut g);
-        assert_eq!(g.mean[0], 1.5, "ties keep the order of drawing");
-        planner.scores = vec![f32::NAN, 7.0, 8.0];
-        planner.refit(&mut g);
-        assert_eq!(g.mean[0], 2.5, "no number is the worst number");
-        planner.skills = vec![4.0; 3];
-        planner.refit(&mut g);
-        assert_eq!((g.mean[0], g.std[0]), (4.0, 1e-6));
+        let mut planner = planner(1, |c| (c.samples, c.elites) = (3, 2));
+        let skills = [1.0, 2.0, 3.0];
+        assert_eq!(refitted(&mut planner, &skills, &[0.0, 0.0, 1.0]).0, 1.5);
+        assert_eq!(refitted(&mut planner, &skills, &[0.0, 1.0, 1.0]).0, 1.5, "ties keep the order of drawing");
+        assert_eq!(refitted(&mut planner, &skills, &[f32::NAN, 7.0, 8.0]).0, 2.5, "no number is the worst number");
+        assert_eq!(refitted(&mut planner, &[4.0; 3], &[0.0, 1.0, 2.0]), (4.0, 1e-6));
+    }
+
+    /// Mean and variance, over many plans and all coordinates, of z in units of the policy's σ, with these scores. The policy is so wide
+    /// that the box cuts nothing, and has another mean and σ in every coordinate.
+    fn moments(change: impl FnOnce(&mut PlannerConfig), mut score: impl FnMut(&mut f32)) -> (f64, f64) {
+        let policy = Gaussian { mean: vec![1.0, -2.0, 0.5], std: vec![0.2, 1.0, 3.0] };
+        let mut planner = planner(3, change);
+        (planner.config.samples, planner.config.elites) = (64, 8);
+        let mut rng = Rng::stream(0, "ties");
+        let (plans, mut sum, mut squares) = (4000, 0.0, 0.0);
+        for _ in 0..plans {
+            let z = planner.plan(&policy, |_, out| out.iter_mut().for_each(&mut score), &mut rng, |_| ());
+            for i in 0..3 {
+                let z = f64::from((z[i] - policy.mean[i]) / policy.std[i]);
+                (sum, squares) = (sum + z, squares + z * z);
+            }
+        }
+        let n = f64::from(3 * plans);
+        (sum / n, squares / n - (sum / n).powi(2))
+    }
+
+    #[test]
+    fn tied_scores_keep_the_policys_mean_and_variance() {
+        let defaults = |c: &mut PlannerConfig| *c = PlannerConfig::default();
+        let as_printed = |_: &mut PlannerConfig| ();
+        // 12 000 numbers: one deviation of the mean is 0.009, of the variance 0.013.
+        let untouched = |(mean, variance): (f64, f64)| mean.abs() < 0.04 && (variance - 1.0).abs() < 0.05;
+        let constant = |s: &mut f32| *s = 0.3;
+        let mut rng = Rng::stream(1, "scores");
+        for planning in [Planning::Risk, Planning::Off] {
+            let defaults = |c: &mut PlannerConfig| *c = PlannerConfig { planning, ..Default::default() };
+            let (found, printed) = (moments(defaults, constant), moments(as_printed, constant));
+            assert!(untouched(found) && untouched(printed), "{planning:?}: {found:?}, as printed {printed:?}");
+        }
+        // Different, but all below the tolerance.
+        let tiny = moments(defaults, |s| *s = rng.uniform(-9.0, -5.0) as f32);
+        assert!(untouched(tiny), "{tiny:?}");
+        // A placebo: scores that say nothing about the skill. Refits to chance wander, and give back in the mean what they take from the
+        // variance; what wanders beyond `near_policy` is too little to show.
+        let placebo = moments(defaults, |s| *s = rng.uniform(1.0, 2.0) as f32);
+        assert!(placebo.0.abs() < 0.06 && (placebo.1 - 1.0).abs() < 0.08, "{placebo:?}");
+    }
+
+    #[test]
+    fn without_planning_nothing_but_the_box_touches_the_policy() {
+        let mut planner = planner(1, |c| (c.planning, c.near_policy) = (Planning::Off, 0.1));
+        let mut rng = Rng::stream(0, "off");
+        let far = (0..1000).filter(|_| planner.plan(&start(1), |_, _| (), &mut rng, |_| ())[0].abs() > 1.0).count();
+        // A third of a normal lies beyond one deviation.
+        assert!((250..400).contains(&far), "{far}");
+    }
+
+    #[test]
+    fn the_choice_without_chance_depends_on_the_state_alone() {
+        for planning in [Planning::Risk, Planning::Naive, Planning::Off] {
+            let mut planner = planner(4, |c| c.planning = planning);
+            let score = |skills: &[f32], out: &mut [f32]| {
+                out.iter_mut().zip(skills.chunks_exact(4)).for_each(|(s, z)| *s = (z[0] - 1.0).powi(2) + z[2]);
+            };
+            let first = planner.plan_mean(&start(4), score);
+            // Whatever was planned meanwhile.
+            planner.plan(&start(4), |_, out| out.fill(0.0), &mut Rng::stream(3, "other"), |_| ());
+            assert_eq!(first, planner.plan_mean(&start(4), score), "{planning:?}");
+            assert_eq!(first == [0.0; 4], planning == Planning::Off, "without planning it is the policy's mean");
+        }
     }
 
     #[test]
     fn more_iterations_give_safer_skills_and_naive_planning_lies_between() {
         // A quadratic risk in ten dimensions, least at 1: the mean risk of the chosen skill over many plans.
         let mean_risk = |planning, iterations| {
-            let config = PlannerConfig { planning, iterations, ..Default::default() };
-            let mut planner = planner(config, 10);
+            let mut planner = planner(10, |c| (c.planning, c.iterations) = (planning, iterations));
             let mut rng = Rng::stream(0, "plan");
             let risk = |z: &[f32]| z.iter().map(|x| (x - 1.0).powi(2)).sum::<f32>();
             let mut total = 0.0;
@@ -292,26 +345,27 @@ mod tests {
     }
 
     #[test]
-    fn skills_stay_inside_the_box_and_near_the_policy_if_asked() {
+    fn skills_stay_inside_the_box_and_the_mean_near_the_policy_if_asked() {
         for (near_policy, furthest) in [(0.0, 2.0), (0.5, 0.5)] {
-            let config = PlannerConfig { near_policy, ..Default::default() };
-            let mut planner = Planner::new(config, vec![2.0; 10]);
+            let mut planner = planner(10, |c| c.near_policy = near_policy);
+            planner.bound = vec![2.0; 10];
             let mut rng = Rng::stream(0, "box");
-            for _ in 0..5 {
+            let mut sum = 0.0;
+            for _ in 0..20 {
+                let mut means = Vec::new();
                 // A risk that falls along one direction for ever.
-                let z = planner.plan(
-                    &start(10),
-                    |skills, scores| {
-                        for (z, s) in skills.chunks_exact(10).zip(scores) {
-                            *s = -z.iter().sum::<f32>();
-                        }
-                    },
-                    &mut rng,
-                    |_| (),
-                );
-                assert!(z.iter().all(|x| x.abs() <= furthest), "{z:?}");
-                assert!(z.iter().sum::<f32>() > 7.0 * furthest, "it goes as far as it may: {z:?}");
+                let fall = |skills: &[f32], scores: &mut [f32]| {
+                    for (z, s) in skills.chunks_exact(10).zip(scores) {
+                        *s = -z.iter().sum::<f32>();
+                    }
+                };
+                let z = planner.plan(&start(10), fall, &mut rng, |g| means.extend_from_slice(&g.mean));
+                assert!(z.iter().all(|x| x.abs() <= 2.0), "{z:?}");
+                // Without a limit of its own the mean may leave the box; what is played may not.
+                assert!(near_policy == 0.0 || means.iter().all(|x| x.abs() <= furthest), "{means:?}");
+                sum += z.iter().sum::<f32>() / 200.0;
             }
+            assert!(sum > 0.7 * furthest && sum <= furthest + 0.05, "it goes as far as it may: {sum}");
         }
     }
 
@@ -319,7 +373,7 @@ mod tests {
     fn risks_within_the_tolerance_leave_the_policy_its_choice() {
         // The logit falls along z; within the tolerance nothing pulls, above it the planner moves away.
         let mean = |tolerance, offset: f32, lost: bool| {
-            let mut planner = planner(PlannerConfig { tolerance, ..Default::default() }, 1);
+            let mut planner = planner(1, |c| c.tolerance = tolerance);
             let mut rng = Rng::stream(0, "tolerance");
             let mut total = 0.0;
             for _ in 0..40 {

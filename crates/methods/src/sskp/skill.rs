@@ -13,98 +13,20 @@
 use serde::{Deserialize, Serialize};
 use sskp_blocks::Result;
 use sskp_blocks::checkpoint::{Loader, Saver};
-use sskp_blocks::demos::Demonstrations;
 use sskp_blocks::nets::lstm::{Lstm, LstmTape};
 use sskp_blocks::nets::standardiser::Standardiser;
 use sskp_blocks::nets::{Adam, Mlp, Tape, gaussian};
 use sskp_blocks::rng::Rng;
 
-use super::decoder::{Decoder, DecoderKind};
-
-/// Skills over which the reward ahead of a window is measured: what a skill leads to shows in the next ones.
-const SKILLS_AHEAD: usize = 10;
-
-/// Settings of the skill model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SkillConfig {
-    /// H, actions per skill. Section 5.1.
-    pub horizon: usize,
-    /// Length of z. Section 5.1.
-    pub dim: usize,
-    /// What p_ν sees: the skill alone, as in the paper, or the state as well.
-    pub decoder: DecoderKind,
-    /// Hidden units of encoder and decoder. SPiRL has 128.
-    pub hidden: usize,
-    /// Width of the prior's layers. SPiRL has 128.
-    pub prior_width: usize,
-    /// Hidden layers of the prior. SPiRL has seven with batch normalisation; without it three learn the same.
-    pub prior_layers: usize,
-    /// β of the encoder's KL term. SPiRL's 5e-4.
-    pub beta: f64,
-    /// Windows per minibatch. SPiRL's 128.
-    pub batch: usize,
-    /// Gradient steps.
-    pub steps: u64,
-    /// Learning rate. SPiRL's 1e-3.
-    pub rate: f64,
-    /// Whether windows after which reward is lost (over the next ten skills, [`Demonstrations::reward_ahead`]) are left out:
-    /// skills of a robot on its back. The paper learns from all.
-    pub skip_losses: bool,
-    /// Share of the episodes that is held out to measure the fit.
-    pub held_out: f64,
-    /// Seed of the model's own random streams. It is not the run's: runs of all seeds share one skill model, unless this
-    /// differs.
-    pub seed: u64,
-}
-
-impl Default for SkillConfig {
-    fn default() -> Self {
-        Self {
-            horizon: 10,
-            dim: 10,
-            decoder: DecoderKind::OpenLoop,
-            hidden: 128,
-            prior_width: 128,
-            prior_layers: 3,
-            beta: 5e-4,
-            batch: 128,
-            steps: 20_000,
-            rate: 1e-3,
-            skip_losses: false,
-            held_out: 0.05,
-            seed: 0,
-        }
-    }
-}
-
-impl SkillConfig {
-    /// Where the windows begin that skills are learnt from: (episode, t).
-    fn windows(&self, demos: &Demonstrations) -> impl Iterator<Item = (usize, usize)> {
-        let useful =
-            |(episode, t): &(usize, usize)| demos.reward_ahead(*episode, *t, SKILLS_AHEAD * self.horizon) >= 0.0;
-        demos.window_starts(self.horizon).filter(move |window| !self.skip_losses || useful(window))
-    }
-
-    /// Says why no skill can be learnt from a set.
-    pub fn refuse(&self, demos: &Demonstrations) -> Result<()> {
-        if self.windows(demos).next().is_some() {
-            return Ok(());
-        }
-        let horizon = self.horizon;
-        Err(sskp_blocks::Error::other(match demos.window_starts(horizon).next() {
-            None => format!("no episode of the demonstrations has {horizon} steps, the length of a skill"),
-            Some(_) => "reward is lost after every skill of the demonstrations: leave skill.skip_losses false".into(),
-        }))
-    }
-}
+use super::config::SkillConfig;
+use super::decoder::Decoder;
 
 /// A linear layer, or the start state: parameters that learn by themselves.
 #[derive(Clone, Debug)]
 pub(super) struct Learnt<T> {
     pub part: T,
     pub grad: Vec<f32>,
-    adam: Adam,
+    pub adam: Adam,
 }
 
 impl<T> Learnt<T> {
@@ -306,83 +228,12 @@ impl SkillModel {
         self.prior.step(|p| &mut p.params);
     }
 
-    /// Fits the model to the windows of the demonstrations; gives the losses on the held-out episodes. An error of `seen`
-    /// stops it.
-    pub fn fit(
-        &mut self,
-        demos: &Demonstrations,
-        rng: &mut Rng,
-        mut seen: impl FnMut(u64, SkillLoss) -> Result<()>,
-    ) -> Result<SkillLoss> {
-        self.config.refuse(demos)?;
-        let states: Vec<f32> = demos.trajectories().iter().flat_map(|t| t.observations.iter().copied()).collect();
-        self.standardiser = Standardiser::fit(demos.obs_dim, &states);
-        // Every n-th episode is held out, so that early and late, short and long ones are in both parts.
-        let every = if self.config.held_out > 0.0 {
-            (1.0 / self.config.held_out).round().max(2.0) as usize
-        } else {
-            usize::MAX
-        };
-        let (held, learnt): (Vec<_>, Vec<_>) =
-            self.config.windows(demos).partition(|(episode, _)| episode % every == every - 1);
-        // Where only held-out episodes are long enough, nothing is held out.
-        let (held, learnt) = if learnt.is_empty() { (learnt, held) } else { (held, learnt) };
-        let held = if held.is_empty() { &learnt } else { &held };
-        let mut windows = Windows::default();
-        let mut noise = vec![0.0; self.config.batch * self.config.dim];
-        for step in 0..self.config.steps {
-            let loss = self.update(demos, &learnt, rng, &mut windows, &mut noise);
-            seen(step + 1, loss)?;
-        }
-        // Held-out figures: a fixed number of windows, skills sampled as in training.
-        let mut total = SkillLoss::default();
-        let rounds = 8;
-        for _ in 0..rounds {
-            self.draw(demos, held, self.config.batch, rng, &mut windows);
-            rng.fill_normal(&mut noise);
-            let loss = self.gradient(&windows, &noise);
-            total.reconstruction += loss.reconstruction / f64::from(rounds);
-            total.kl += loss.kl / f64::from(rounds);
-            total.prior_log_prob += loss.prior_log_prob / f64::from(rounds);
-        }
+    /// Forgets the gradient that [`Self::gradient`] has added.
+    pub(super) fn clear_gradient(&mut self) {
         for grad in [&mut self.encoder.grad, &mut self.encoder_head.grad, &mut self.prior.grad] {
             grad.fill(0.0);
         }
         self.decoder.parts().into_iter().for_each(|(_, _, grad)| grad.fill(0.0));
-        Ok(total)
-    }
-
-    /// One step on a minibatch of windows that begin at `starts`; `windows` and `noise[batch, dim]` are buffers.
-    pub(crate) fn update(
-        &mut self,
-        demos: &Demonstrations,
-        starts: &[(usize, usize)],
-        rng: &mut Rng,
-        windows: &mut Windows,
-        noise: &mut [f32],
-    ) -> SkillLoss {
-        self.draw(demos, starts, self.config.batch, rng, windows);
-        rng.fill_normal(noise);
-        let loss = self.gradient(windows, noise);
-        self.step();
-        loss
-    }
-
-    /// Draws windows uniformly among `starts`.
-    fn draw(&self, demos: &Demonstrations, starts: &[(usize, usize)], rows: usize, rng: &mut Rng, out: &mut Windows) {
-        let (a, horizon) = (self.action, self.config.horizon);
-        out.rows = rows;
-        out.actions.resize(horizon * rows * a, 0.0);
-        out.states.resize(horizon * rows * demos.obs_dim, 0.0);
-        for row in 0..rows {
-            let (episode, t) = starts[rng.below(starts.len())];
-            let actions = demos.actions(episode, t, horizon);
-            for k in 0..horizon {
-                out.actions[(k * rows + row) * a..][..a].copy_from_slice(&actions[k * a..][..a]);
-                let state = &mut out.states[(k * rows + row) * demos.obs_dim..][..demos.obs_dim];
-                self.standardiser.apply(demos.state(episode, t + k), state);
-            }
-        }
     }
 
     /// Adds the model to a checkpoint; acting needs decoder, prior and standardiser.
@@ -402,12 +253,31 @@ impl SkillModel {
         from.f32s_into("policy/skill.prior", &mut self.prior.part.params)?;
         self.standardiser.load("policy/skill.standardiser", from)
     }
+
+    /// Adds the optimisers too: what a fit under way needs beside the model.
+    pub(super) fn save_optimisers<'a>(&'a self, to: &mut Saver<'a>) {
+        let own =
+            [("encoder", &self.encoder.adam), ("encoder_head", &self.encoder_head.adam), ("prior", &self.prior.adam)];
+        let all = own.into_iter().chain(self.decoder.optimisers());
+        all.for_each(|(name, adam)| adam.save(&format!("skill.{name}"), to));
+    }
+
+    /// Reads them back.
+    pub(super) fn load_optimisers(&mut self, from: &Loader) -> Result<()> {
+        let own = [
+            ("encoder", &mut self.encoder.adam),
+            ("encoder_head", &mut self.encoder_head.adam),
+            ("prior", &mut self.prior.adam),
+        ];
+        let mut all = own.into_iter().chain(self.decoder.optimisers_mut());
+        all.try_for_each(|(name, adam)| adam.load(&format!("skill.{name}"), from))
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::decoder::DecoderKind;
     use super::*;
-    use sskp_blocks::demos::{Ending, Trajectory};
 
     fn tiny(decoder: DecoderKind) -> SkillConfig {
         SkillConfig {
@@ -528,85 +398,5 @@ mod tests {
         other.gradient(&windows, &noise);
         assert_eq!(encoder, other.encoder.grad);
         assert_ne!(model.prior.grad, other.prior.grad);
-    }
-
-    /// Two gaits, told apart by the state: slow and fast waves with a random phase.
-    fn gaits() -> Demonstrations {
-        let mut rng = Rng::stream(5, "gaits");
-        let mut demos = Demonstrations::new("toy", 2, 2);
-        for episode in 0..60 {
-            let fast = episode % 2 == 0;
-            let steps = 30;
-            let (speed, mut phase) = (if fast { 1.2 } else { 0.4 }, rng.uniform(0.0, std::f64::consts::TAU));
-            let (mut observations, mut actions) = (Vec::new(), Vec::new());
-            for _ in 0..steps {
-                observations.extend([if fast { 1.0 } else { -1.0 }, phase.sin() as f32]);
-                actions.extend([(0.8 * phase.sin()) as f32, (0.8 * phase.cos()) as f32]);
-                phase += speed;
-            }
-            observations.extend([0.0, 0.0]);
-            let (rewards, costs) = (vec![0.0; steps], vec![0.0; steps]);
-            demos.push(Trajectory { observations, actions, rewards, costs, end: Ending::Truncated }).unwrap();
-        }
-        demos
-    }
-
-    #[test]
-    fn it_learns_to_rebuild_windows_it_has_not_seen() {
-        let demos = gaits();
-        let mut rng = Rng::stream(1, "fit");
-        let config =
-            SkillConfig { hidden: 32, prior_width: 32, prior_layers: 2, batch: 64, steps: 1500, ..Default::default() };
-        let mut model = SkillModel::new(config, 2, 2, &mut rng);
-        let mut first = None;
-        let held_out = model.fit(&demos, &mut rng, |_, loss| {
-            first = first.or(Some(loss));
-            Ok(())
-        });
-        let held_out = held_out.unwrap();
-        let first = first.unwrap();
-        // Untrained, the error is the actions' own variance, 0.32; trained, a small part of it is left.
-        assert!(first.reconstruction > 0.25, "{first:?}");
-        assert!(held_out.reconstruction < 0.03, "{held_out:?}");
-        assert!(held_out.prior_log_prob > first.prior_log_prob, "{first:?} {held_out:?}");
-        assert!(held_out.kl > 1.0, "the skill says something: {held_out:?}");
-    }
-
-    #[test]
-    fn demonstrations_without_a_whole_skill_are_refused() {
-        let mut demos = Demonstrations::new("toy", 1, 1);
-        let short = Trajectory {
-            observations: vec![0.0; 5],
-            actions: vec![0.0; 4],
-            rewards: vec![0.0; 4],
-            costs: vec![0.0; 4],
-            end: Ending::Truncated,
-        };
-        demos.push(short).unwrap();
-        let mut rng = Rng::stream(1, "fit");
-        let mut model = SkillModel::new(SkillConfig::default(), 1, 1, &mut rng);
-        let error = model.fit(&demos, &mut rng, |_, _| Ok(())).unwrap_err().to_string();
-        assert!(error.contains("no episode of the demonstrations has 10 steps"), "{error}");
-    }
-
-    #[test]
-    fn windows_after_which_reward_is_lost_can_be_left_out() {
-        // Two steps per skill, so 20 steps ahead: 30 good ones, then 30 bad ones.
-        let (good, bad) = (vec![1.0f32; 30], vec![-2.0f32; 30]);
-        let mut demos = Demonstrations::new("toy", 1, 1);
-        demos
-            .push(Trajectory {
-                observations: vec![0.0; 61],
-                actions: vec![0.0; 60],
-                rewards: [good, bad].concat(),
-                costs: vec![0.0; 60],
-                end: Ending::Truncated,
-            })
-            .unwrap();
-        let config = |skip_losses| SkillConfig { horizon: 2, skip_losses, ..Default::default() };
-        assert_eq!(config(false).windows(&demos).count(), 59);
-        // At t = 23 seven good steps meet thirteen bad ones: with g good ones, g − 2·(20 − g) ≥ 0 from g = 14 on.
-        let kept: Vec<_> = config(true).windows(&demos).collect();
-        assert_eq!(kept, (0..=16).map(|t| (0, t)).collect::<Vec<_>>());
     }
 }

@@ -9,25 +9,25 @@ use sskp_blocks::demos::Demonstrations;
 use sskp_blocks::env::Env;
 use sskp_blocks::toy::{Toy, demonstrations};
 use sskp_blocks::{Error, Result};
-use sskp_methods::sskp::artifact::{Files, Fitted, obtain};
+use sskp_methods::sskp::decoder::DecoderKind;
 use sskp_methods::sskp::planner::Planning;
-use sskp_methods::sskp::skill::SkillConfig;
-use sskp_methods::sskp::{Sskp, SskpConfig};
+use sskp_methods::sskp::skill_files::{FittedSkills, SkillFiles, obtain};
+use sskp_methods::sskp::{SkillConfig, Sskp, SskpConfig};
 use sskp_methods::{Method, Setup};
 
 fn config() -> SkillConfig {
     SkillConfig { hidden: 8, prior_width: 8, prior_layers: 1, batch: 8, steps: 30, ..Default::default() }
 }
 
-fn files(cache: Option<PathBuf>, named: Option<PathBuf>) -> Files {
-    Files { named, cache, warn: |text| panic!("{text}") }
+fn files(cache: Option<PathBuf>, named: Option<PathBuf>) -> SkillFiles {
+    SkillFiles { named, cache, warn: |text| panic!("{text}") }
 }
 
-fn fit(config: &SkillConfig, demos: &Demonstrations, files: &Files) -> Result<Fitted> {
+fn fit(config: &SkillConfig, demos: &Demonstrations, files: &SkillFiles) -> Result<FittedSkills> {
     obtain(config, demos, files, &mut |_, _, _| Ok(()))
 }
 
-fn bytes(fitted: &Fitted, folder: &Path) -> Vec<u8> {
+fn bytes(fitted: &FittedSkills, folder: &Path) -> Vec<u8> {
     let path = folder.join("model.safetensors");
     fitted.write(&path).unwrap();
     fs::read(path).unwrap()
@@ -72,7 +72,7 @@ fn a_learner_of_any_seed_has_the_same_skills_and_the_same_bytes_with_and_without
     let demos = demonstrations(6);
     let learn = |seed: u64, cache: Option<&Path>| {
         let mut config = SskpConfig { skill: config(), ..SskpConfig::with_planning(Planning::Risk) };
-        (config.risk.width, config.risk.steps, config.policy.width) = (8, 20, 8);
+        (config.risk.width, config.risk.steps, config.policy.learner.width) = (8, 20, 8);
         let setup = Setup { cache: cache.map(PathBuf::from), ..Setup::new("sskp", seed, 1) };
         let mut method = Sskp::new(Toy::default().spec(), config, setup).unwrap();
         let report = method.pretrain(&demos, &mut |_, _, _| Ok(())).unwrap();
@@ -100,7 +100,7 @@ fn a_damaged_kept_model_is_made_anew_with_one_warning() {
         assert!(text.contains("damaged") && text.contains("made anew"), "{text}");
         WARNINGS.fetch_add(1, Ordering::Relaxed);
     };
-    let keeping = Files { warn, ..files(Some(dir.path().into()), None) };
+    let keeping = SkillFiles { warn, ..files(Some(dir.path().into()), None) };
     let first = fit(&config(), &demos, &keeping).unwrap();
     let path = first.kept.clone().unwrap();
     let whole = fs::read(&path).unwrap();
@@ -116,15 +116,74 @@ fn a_damaged_kept_model_is_made_anew_with_one_warning() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_keeps_nothing_and_a_stop_leaves_nothing() {
+fn a_folder_that_cannot_be_written_keeps_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let demos = demonstrations(6);
     fs::write(dir.path().join("file"), "in the way").unwrap();
     let fitted = fit(&config(), &demos, &files(Some(dir.path().join("file")), None)).unwrap();
     assert!(fitted.kept.is_none());
-    let stop = |_, step, _| if step == 5 { Err(Error::other("stopped")) } else { Ok(()) };
-    assert!(obtain(&config(), &demos, &files(Some(dir.path().into()), None), &mut { stop }).is_err());
-    assert!(kept(dir.path()).is_empty());
+    assert!(stopped_at(5, &config(), &demos, &files(Some(dir.path().join("file")), None)));
+}
+
+/// Whether a fit that was asked to stop after this many steps did.
+fn stopped_at(step: u64, config: &SkillConfig, demos: &Demonstrations, files: &SkillFiles) -> bool {
+    let stop = |_, done, _| if done == step { Err(Error::other("stopped")) } else { Ok(()) };
+    obtain(config, demos, files, &mut { stop }).is_err()
+}
+
+#[test]
+fn an_interrupted_fit_is_kept_and_gone_on_with_to_the_same_bytes() {
+    let demos = demonstrations(6);
+    for decoder in [DecoderKind::ClosedLoop, DecoderKind::OpenLoop] {
+        let dir = tempfile::tempdir().unwrap();
+        let config = SkillConfig { decoder, ..config() };
+        let unbroken = fit(&config, &demos, &files(None, None)).unwrap();
+        let keeping = files(Some(dir.path().into()), None);
+        // Early, again after a few steps more, and after the last one.
+        for step in [5, 12, 30] {
+            assert!(stopped_at(step, &config, &demos, &keeping));
+            assert_eq!(kept(dir.path()).len(), 1, "one file is left behind");
+        }
+        // Another fit is not confused by it.
+        let other = SkillConfig { seed: 1, ..config.clone() };
+        assert!(stopped_at(3, &other, &demos, &keeping));
+        let mut steps = Vec::new();
+        let whole = obtain(&config, &demos, &keeping, &mut |_, step, _| {
+            steps.push(step);
+            Ok(())
+        });
+        let whole = whole.unwrap();
+        assert!(steps.is_empty(), "all steps were made before: {steps:?}");
+        assert_eq!(whole.held_out, unbroken.held_out);
+        assert!(bytes(&whole, dir.path()) == bytes(&unbroken, dir.path()), "{decoder:?}");
+        // The whole model stands in its place; the other fit is still under way.
+        let mut names = kept(dir.path());
+        names.retain(|path| *path != whole.kept.clone().unwrap());
+        assert!(names.len() == 1 && names[0].to_string_lossy().ends_with(".under-way.safetensors"), "{names:?}");
+    }
+}
+
+#[test]
+fn a_damaged_unfinished_fit_is_ignored_with_one_warning() {
+    static WARNINGS: AtomicUsize = AtomicUsize::new(0);
+    let dir = tempfile::tempdir().unwrap();
+    let demos = demonstrations(6);
+    let warn = |text: &str| {
+        assert!(text.contains("unfinished skill model") && text.contains("begins anew"), "{text}");
+        WARNINGS.fetch_add(1, Ordering::Relaxed);
+    };
+    let unbroken = fit(&config(), &demos, &files(None, None)).unwrap();
+    let keeping = SkillFiles { warn, ..files(Some(dir.path().into()), None) };
+    assert!(stopped_at(5, &config(), &demos, &keeping));
+    let path = kept(dir.path()).pop().unwrap();
+    let mut broken = fs::read(&path).unwrap();
+    let middle = broken.len() / 2;
+    broken[middle] ^= 1;
+    fs::write(&path, &broken).unwrap();
+    let whole = fit(&config(), &demos, &keeping).unwrap();
+    assert_eq!(WARNINGS.load(Ordering::Relaxed), 1);
+    assert!(bytes(&whole, dir.path()) == bytes(&unbroken, dir.path()));
+    assert_eq!(kept(dir.path()), [whole.kept.unwrap()], "and is gone");
 }
 
 #[test]

@@ -33,8 +33,7 @@ pub fn risks_by_iteration(
 
 #[cfg(test)]
 mod tests {
-    use super::super::planner::PlannerConfig;
-    use super::super::risk::RiskConfig;
+    use super::super::config::{PlannerConfig, RiskConfig};
     use super::*;
 
     /// A predictor with logit −4·relu(relu(z₀ + s₀)) + 4: the risk falls along the first coordinate, and depends on no other.

@@ -2,7 +2,7 @@
 
 use sskp_blocks::Result;
 
-use super::SskpConfig;
+use super::config::SskpConfig;
 
 impl SskpConfig {
     /// The first bad value, in one sentence. `table` is what they are called under.
@@ -52,12 +52,7 @@ impl SskpConfig {
         not_negative("planner.near_policy", planner.near_policy)?;
         need("planner.tolerance", (0.0..1.0).contains(&planner.tolerance), share)?;
 
-        width("policy.width", policy.width)?;
-        layers("policy.layers", policy.layers)?;
-        rate("policy.rate", policy.rate)?;
-        need("policy.gamma", (0.0..1.0).contains(&policy.gamma), "at least 0 and below 1")?;
-        need("policy.tau", policy.tau > 0.0 && policy.tau <= 1.0, "above 0 and at most 1")?;
-        need("policy.alpha", policy.alpha > 0.0 && policy.alpha.is_finite(), "above 0")?;
+        policy.learner.check(&format!("{table}.policy.learner"))?;
         not_negative("policy.divergence", policy.divergence)?;
         let scale = policy.reward_scale;
         need("policy.reward_scale", scale > 0.0 && scale.is_finite(), "above 0")?;
@@ -86,7 +81,10 @@ mod tests {
             refused(|c| c.planner.elites = 513),
             "sskp.planner.elites must be at least 1 and at most planner.samples"
         );
-        assert_eq!(refused(|c| c.policy.gamma = 1.0), "sskp.policy.gamma must be at least 0 and below 1");
+        assert_eq!(
+            refused(|c| c.policy.learner.gamma = 1.0),
+            "sskp.policy.learner.gamma must be at least 0 and below 1"
+        );
         assert_eq!(refused(|c| c.risk.rate = f64::NAN), "sskp.risk.rate must be between 0 and 1");
         assert!(refused(|c| c.risk.class_prior_bounds = [0.3, 0.1]).contains("the smaller first"));
     }

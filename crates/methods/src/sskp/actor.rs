@@ -1,0 +1,88 @@
+//! The trained agent, which no longer learns.
+
+use sskp_blocks::nets::{Mlp, Tape};
+use sskp_blocks::rng::Rng;
+
+use super::planner::{Gaussian, Planner, Planning};
+use super::risk::{RiskPredictor, sigmoid};
+use super::risk_by_iteration::risks_by_iteration;
+use super::skill::SkillModel;
+use crate::Actor;
+
+/// Plans a skill, plays it, plans the next.
+pub(super) struct SskpActor {
+    /// What planning starts from: π_θ, or the prior.
+    start: Mlp,
+    skills: SkillModel,
+    risk: RiskPredictor,
+    planner: Planner,
+    rng: Rng,
+    state: Vec<f32>,
+    tape: Tape,
+    /// Steps of the skill played so far; a new one is planned at H.
+    played: usize,
+    /// P_ζ of the skill being played.
+    predicted: Option<f32>,
+}
+
+impl SskpActor {
+    pub(super) fn new(start: Mlp, skills: SkillModel, risk: RiskPredictor, planner: Planner, rng: Rng) -> Self {
+        let (state, played) = (vec![0.0; start.inputs()], skills.config().horizon);
+        Self { start, skills, risk, planner, rng, state, tape: Tape::default(), played, predicted: None }
+    }
+
+    /// The start's Gaussian in the standardised state.
+    fn gaussian(&mut self) -> Gaussian {
+        let mut gaussian = Gaussian::default();
+        gaussian.read(self.start.forward(&self.state, 1, &mut self.tape));
+        gaussian
+    }
+
+    /// The next skill. Without `explore` it depends on the state alone.
+    fn plan(&mut self, explore: bool) -> Vec<f32> {
+        let policy = self.gaussian();
+        let (risk, state) = (&mut self.risk, &self.state);
+        let score = |z: &[f32], out: &mut [f32]| risk.score(state, z, out);
+        match explore {
+            true => self.planner.plan(&policy, score, &mut self.rng, |_| ()),
+            false => self.planner.plan_mean(&policy, score),
+        }
+    }
+}
+
+impl Actor for SskpActor {
+    fn begin(&mut self) {
+        self.played = self.skills.config().horizon;
+        self.predicted = None;
+    }
+
+    fn risk(&self) -> Option<f32> {
+        self.predicted
+    }
+
+    fn planned_risks(&mut self, state: &[f32], rng: &mut Rng) -> Option<Vec<f64>> {
+        // Without planning no risk was ever learnt.
+        if self.planner.config.planning == Planning::Off {
+            return None;
+        }
+        self.skills.standardiser.apply(state, &mut self.state);
+        let policy = self.gaussian();
+        Some(risks_by_iteration(&mut self.planner, &mut self.risk, &policy, &self.state, rng))
+    }
+
+    fn act(&mut self, state: &[f32], explore: bool, action: &mut [f32]) {
+        self.skills.standardiser.apply(state, &mut self.state);
+        if self.played == self.skills.config().horizon {
+            let z = self.plan(explore);
+            if self.planner.config.planning != Planning::Off {
+                let mut logit = [0.0];
+                self.risk.score(&self.state, &z, &mut logit);
+                self.predicted = Some(sigmoid(logit[0]));
+            }
+            self.skills.decoder.begin(&z);
+            self.played = 0;
+        }
+        self.skills.decoder.act(self.played, &self.state, action);
+        self.played += 1;
+    }
+}
