@@ -229,10 +229,11 @@ pub(super) mod tests {
         push(&mut demos, 5, Ending::Violation);
         push(&mut demos, 4, Ending::Truncated);
         let mut skills = small_skills(1); // H = 2
-        let (p, u) = pairs_of(&demos, &mut skills, &RiskConfig::default());
+        let printed = RiskConfig { encode_actions: false, relabel: 0, ..Default::default() };
+        let (p, u) = pairs_of(&demos, &mut skills, &printed);
         // Steps 3 and 4 of the first episode see the violation (at step 4) within two steps; the other seven do not.
         assert_eq!((p.len(), u.len()), (2, 7));
-        let encoded = RiskConfig { encode_actions: true, ..Default::default() };
+        let encoded = RiskConfig { encode_actions: true, ..printed.clone() };
         let (p, u) = pairs_of(&demos, &mut skills, &encoded);
         // Whole skills begin at steps 0 to 3 and 0 to 2; the one at step 3 of the first episode violates.
         assert_eq!((p.executed_pairs(), u.executed_pairs()), (1, 6));
@@ -244,13 +245,13 @@ pub(super) mod tests {
         let alone = skills.encode(demos.actions(0, 3, 2), 1, 2)[..3].to_vec();
         assert!(p.executed[1..].iter().zip(&alone).all(|(a, b)| (a - b).abs() < 1e-6), "{:?} {alone:?}", p.executed);
         // With the skill before it counted too, four steps see it.
-        let relabelled = RiskConfig { relabel: 1, ..Default::default() };
+        let relabelled = RiskConfig { relabel: 1, ..printed.clone() };
         let (p, u) = pairs_of(&demos, &mut skills, &relabelled);
         assert_eq!((p.len(), u.len()), (4, 5));
         // The first episode alone, and the second: 2 + 3 and 0 + 4 steps.
         let encoded = encode_episodes(&demos, &mut skills, &encoded);
         for (episode, positive, unlabelled) in [(0, 2 + 1, 3 + 3), (1, 0, 4 + 3)] {
-            let (p, u) = demonstration_pairs(&demos, &encoded, &skills, &RiskConfig::default(), |e| e == episode);
+            let (p, u) = demonstration_pairs(&demos, &encoded, &skills, &printed, |e| e == episode);
             assert_eq!((p.len(), u.len()), (positive, unlabelled), "episode {episode}");
         }
     }
