@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use sskp_blocks::rng::Rng;
 use sskp_lab::registry::Registry;
-use sskp_methods::sskp::SskpConfig;
-use sskp_methods::sskp::planner::{Gaussian, Planner, PlannerConfig};
-use sskp_methods::sskp::risk::{RiskConfig, RiskPredictor};
+use sskp_methods::sskp::planner::{Gaussian, Planner};
+use sskp_methods::sskp::risk::RiskPredictor;
+use sskp_methods::sskp::{PlannerConfig, RiskConfig, SskpConfig};
 
 use crate::bench_update::peak_gflops;
 use crate::options;

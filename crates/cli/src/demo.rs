@@ -16,7 +16,7 @@ use crate::parade::Parade;
 
 /// Train the paper's method on Hopper for a few minutes and write pages that show what it learnt
 ///
-/// Begins with the shipped demonstrations, with the settings of configs/sskp.toml, and prints the paper's measures. The pages are
+/// Begins with the shipped demonstrations, and prints the paper's measures. The pages are
 /// learning curves, and a replay of the trained policy with the predicted risk of each skill it chose.
 #[derive(clap::Args)]
 pub struct Args {
@@ -44,9 +44,6 @@ pub struct Args {
     quiet: bool,
 }
 
-/// The settings, as they were when the program was built: a copied binary has them too.
-const SETTINGS: &str = include_str!("../../../configs/sskp.toml");
-
 impl Args {
     /// Runs the verb.
     pub fn run(self, registry: &Registry) -> Result<()> {
@@ -57,7 +54,6 @@ impl Args {
             return Parade { out: self.out, seed: self.seed, episodes: self.episodes }.run(registry);
         }
         let mut overrides = Overrides::default();
-        overrides.text("configs/sskp.toml", SETTINGS).or_usage()?;
         // A row for the curves every few episodes: the run is short.
         overrides.set("sskp.log_every=1000").or_usage()?;
         for set in &self.set {

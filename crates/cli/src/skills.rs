@@ -11,13 +11,14 @@ use sskp_lab::registry::Registry;
 use sskp_lab::train::Session;
 
 use crate::error::{OrUsage, usage};
-use crate::options;
+use crate::options::{self, Signals};
 use crate::table::Table;
 
 /// Fit a skill model to demonstrations, or find the one that was
 ///
 /// Runs do this by themselves and share the result: it depends on the demonstrations and on the settings sskp.skill, not on a
-/// run's seed. With --out the model becomes a file that `sskp train --skills` takes, with other demonstrations too.
+/// run's seed. With --out the model becomes a file that `sskp train --skills` takes, with other demonstrations too. Ctrl-C keeps what
+/// was done, and the same command goes on with it.
 #[derive(clap::Args)]
 pub struct Args {
     /// Demonstrations, as `sskp train` takes them [default: the robot's medium-v0]
@@ -58,13 +59,13 @@ impl Args {
         if let Some(out) = &self.out {
             PendingFile::create(out).or_usage()?; // a place that cannot be written shows before the work
         }
-        let session = Session {
-            registry: registry.clone(),
-            quiet: self.quiet,
-            cache: sskp_lab::find::cache(),
-            ..Session::default()
+        let (stop, cache) = (Signals::listen()?.stop(), sskp_lab::find::cache());
+        let session = Session { registry: registry.clone(), stop, quiet: self.quiet, cache };
+        let Some((fitted, demos)) = sskp_lab::skills::fit(&mut config, &session).or_usage()? else {
+            let then = if session.cache.is_some() { "goes on with it" } else { "begins again" };
+            writeln!(stdout().lock(), "stopped while fitting; the same command {then}")?;
+            return Ok(());
         };
-        let (fitted, demos) = sskp_lab::skills::fit(&mut config, &session).or_usage()?;
 
         let mut table = Table::bare();
         let (episodes, steps, falls) = (demos.trajectories().len(), demos.steps(), demos.violations());

@@ -97,7 +97,7 @@ fn default_folder(config: &Config) -> PathBuf {
 pub fn report(summary: &Summary, path: &std::path::Path) -> Result<()> {
     use std::io::Write as _;
     if summary.steps == 0 && !summary.finished {
-        let text = "stopped while learning from the demonstrations; begin that again with";
+        let text = "stopped while learning from the demonstrations; go on with";
         writeln!(std::io::stdout().lock(), "{text}: sskp resume {}", path.display())?;
         return Ok(());
     }

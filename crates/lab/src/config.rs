@@ -196,18 +196,9 @@ impl Config {
         Ok(Self { run, table, method })
     }
 
-    /// Updates of the policy per environment step; where they are counted per skill, of a whole one. A method without such a setting has
-    /// none.
-    pub fn updates_per_step(&self) -> Option<f64> {
-        let number = |table: &Table, key: &str| match table.get(key)? {
-            Value::Integer(n) => Some(*n as f64),
-            value => value.as_float(),
-        };
-        let per_skill = || {
-            let [policy, skill] = ["policy", "skill"].map(|name| self.method.get(name).and_then(Value::as_table));
-            Some(number(policy?, "updates_per_skill")? / number(skill?, "horizon")?)
-        };
-        number(&self.method, "updates_per_step").or_else(per_skill)
+    /// Updates of the policy per environment step; none where the method is not known, or has no such setting.
+    pub fn updates_per_step(&self, registry: &Registry) -> Option<f64> {
+        (registry.method(&self.run.algo).ok()?.updates_per_step)(&self.method)
     }
 
     /// Reads the `config.toml` of a run directory.

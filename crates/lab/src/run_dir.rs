@@ -378,12 +378,29 @@ pub(crate) fn describe(path: &Path, config: &Config, model: Option<&str>, steps:
 /// A progress bar on a terminal; elsewhere a plain line now and then.
 pub(crate) struct Display {
     bar: Option<ProgressBar>,
-    /// The stage of pre-training that is under way, and its bar.
-    stage: Option<(&'static str, Option<ProgressBar>)>,
+    /// The stage of pre-training that is under way.
+    stage: Option<Stage>,
     plain: bool,
     budget: u64,
     last: Instant,
     last_steps: Option<u64>,
+}
+
+/// A stage of pre-training.
+struct Stage {
+    name: &'static str,
+    bar: Option<ProgressBar>,
+    /// When it was first heard of, and how far it was then: a fit that was interrupted does not begin at 0.
+    began: Instant,
+    from: u64,
+}
+
+impl Stage {
+    /// Seconds left at the speed so far; none before there is any.
+    fn seconds_left(&self, done: u64, total: u64) -> Option<f64> {
+        let made = done.checked_sub(self.from).filter(|made| *made > 0)?;
+        Some(self.began.elapsed().as_secs_f64() / made as f64 * total.saturating_sub(done) as f64)
+    }
 }
 
 /// Between plain lines.
@@ -405,16 +422,18 @@ impl Display {
 
     /// A stage of pre-training.
     pub(crate) fn stage(&mut self, stage: &'static str, done: u64, total: u64) {
-        if self.stage.as_ref().is_none_or(|(name, _)| *name != stage) {
+        if self.stage.as_ref().is_none_or(|known| known.name != stage) {
             self.end_stage();
             let bar = self.bar.is_some().then(|| {
                 let bar = ProgressBar::new(total).with_message(stage);
                 let style = "{bar:30} {percent:>3}%  {msg} {human_pos}/{human_len}  {eta} left";
                 bar.set_style(ProgressStyle::with_template(style).expect("a valid template"));
+                bar.set_position(done);
+                bar.reset_eta();
                 bar
             });
-            self.stage = Some((stage, bar));
             self.last = Instant::now();
+            self.stage = Some(Stage { name: stage, bar, began: self.last, from: done });
         }
         let wait = if self.plain { PLAIN } else { REDRAW };
         if self.last.elapsed() < wait && done < total {
@@ -422,8 +441,11 @@ impl Display {
         }
         self.last = Instant::now();
         match &self.stage {
-            Some((_, Some(bar))) => bar.set_position(done),
-            _ if self.plain => eprintln!("{stage} {done}/{total}"),
+            Some(Stage { bar: Some(bar), .. }) => bar.set_position(done),
+            Some(known) if self.plain => match known.seconds_left(done, total).filter(|_| done < total) {
+                Some(left) => eprintln!("{stage} {done}/{total}  {} left", duration(left)),
+                None => eprintln!("{stage} {done}/{total}"),
+            },
             _ => {}
         }
     }
@@ -437,7 +459,7 @@ impl Display {
     }
 
     fn end_stage(&mut self) {
-        if let Some((_, Some(bar))) = self.stage.take() {
+        if let Some(Stage { bar: Some(bar), .. }) = self.stage.take() {
             bar.finish_and_clear();
         }
     }

@@ -81,6 +81,8 @@ pub struct Cell {
     pub folder: PathBuf,
     /// How far it is.
     pub state: State,
+    /// What the skill model depends on, which cells share: a second cell would fit the same one at the same time.
+    fit: Option<String>,
 }
 
 impl Cell {
@@ -94,16 +96,18 @@ impl Cell {
         (self.config.run.env.clone(), self.config.run.algo.clone())
     }
 
-    /// What the skill model depends on, which cells share: a second cell would fit the same one at the same time.
-    fn fit(&self) -> Option<(String, String)> {
-        let skill = self.config.method.get("skill").filter(|_| self.config.run.skills.is_empty())?;
-        Some((self.config.run.demos_sha256.clone(), skill.to_string()))
-    }
-
     /// Whether it is still learning from demonstrations.
     fn fitting(&self) -> bool {
         !self.folder.join("offline.json").exists()
     }
+}
+
+/// Demonstrations and settings of the skill model that a run fits; none where it fits none.
+fn shared_fit(registry: &Registry, config: &Config) -> Result<Option<String>> {
+    let Some(skills) = registry.method(&config.run.algo)?.skills.filter(|_| config.run.skills.is_empty()) else {
+        return Ok(None);
+    };
+    Ok(Some(format!("{} {:?}", config.run.demos_sha256, skills(&config.method_toml())?)))
 }
 
 /// A grid, judged whole before anything starts.
@@ -168,7 +172,8 @@ impl Sweep {
             (config.run.seed, config.run.total_steps) = (seed, steps);
             let folder = out.join(robot).join(method).join(format!("seed-{seed}"));
             let state = state(&folder, &config)?;
-            cells.push(Cell { config, folder, state });
+            let fit = shared_fit(registry, &config)?;
+            cells.push(Cell { config, folder, state, fit });
         }
         if cells.is_empty() {
             return Err(fail("there is nothing to run: robots, methods or seeds are empty".into()));
@@ -259,9 +264,9 @@ impl Sweep {
             let cell = &self.cells[*i];
             // A run of a sweep that was killed writes its checkpoint and leaves; until then the folder is its own.
             let free = !cell.folder.exists() || matches!(Lock::take(&cell.folder), Ok(Some(_)) | Err(_));
-            let fit = cell.fit().filter(|_| cell.fitting());
+            let fit = cell.fit.clone().filter(|_| cell.fitting());
             let waits =
-                fit.is_some() && running.iter().map(|job| &self.cells[job.cell]).any(|c| c.fitting() && c.fit() == fit);
+                fit.is_some() && running.iter().map(|job| &self.cells[job.cell]).any(|c| c.fitting() && c.fit == fit);
             free && !waits
         })
     }

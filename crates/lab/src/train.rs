@@ -164,8 +164,7 @@ fn refuse_files(entry: &sskp_methods::Entry, config: &Config) -> Result<()> {
     if !(run.demos.is_empty() || entry.demos) {
         return refuse("demonstrations", "--demos");
     }
-    // Methods with a skill model have a table of settings for it.
-    if !(run.skills.is_empty() || config.method.contains_key("skill")) {
+    if !(run.skills.is_empty() || entry.skills.is_some()) {
         return refuse("skill model", "--skills");
     }
     Ok(())

@@ -366,8 +366,8 @@ fn toy_task(algo: &str) -> (Vec<String>, u64, f64, usize) {
         "sskp" | "sskp-np" | "sskp-wo-rp" | "spirl" => {
             let mut keys = vec!["skill.hidden=32", "skill.prior_width=32", "skill.prior_layers=2", "skill.steps=2000"];
             keys.extend(["skill.batch=64", "risk.width=64", "risk.steps=1500", "risk.batch=128"]);
-            keys.extend(["planner.samples=128", "planner.elites=16", "policy.width=64", "policy.batch=64"]);
-            keys.extend(["policy.rate=1e-3", "policy.warm_up=64", "policy.updates_per_skill=4"]);
+            keys.extend(["planner.samples=128", "planner.elites=16", "policy.learner.width=64", "policy.batch=64"]);
+            keys.extend(["policy.learner.rate=1e-3", "policy.warm_up=64", "policy.updates_per_skill=4"]);
             // The toy earns a tenth of what a robot does per step.
             keys.push("policy.reward_scale=1.0");
             // As the paper has it, skills are blind and fall off the bridge while they are played.

@@ -18,10 +18,11 @@ use crate::recovery_rl::{RecoveryRl, RecoveryRlConfig};
 use crate::sac::{Sac, SacConfig};
 use crate::smbpo::dynamics::Dynamics;
 use crate::smbpo::{Smbpo, SmbpoConfig};
+use crate::sskp::decoder::DecoderKind;
 use crate::sskp::pairs::Pairs;
 use crate::sskp::risk::RiskPredictor;
 use crate::sskp::skill::{SkillModel, Windows};
-use crate::sskp::{Sskp, SskpConfig};
+use crate::sskp::{RiskConfig, SkillConfig, Sskp, SskpConfig};
 
 /// An update and who does it.
 pub struct Row {
@@ -135,7 +136,8 @@ fn smbpo_policy(spec: &Spec) -> Result<Update> {
 
 /// Skill-based SAC, held to the prior (Algorithm 2, line 19).
 fn sskp_policy(spec: &Spec) -> Result<Update> {
-    let config = SskpConfig::default();
+    let mut config = SskpConfig::default();
+    config.policy.learner.width = 256;
     let batch = config.policy.batch;
     let mut sskp = Sskp::new(spec, config, Setup::new("sskp", 0, 1))?;
     fill(&mut sskp.replay, every_tenth);
@@ -145,7 +147,8 @@ fn sskp_policy(spec: &Spec) -> Result<Update> {
 
 /// Eq. 4 on a minibatch of each set (Algorithm 2, line 18), all skills drawn from the prior, as on the demonstrations.
 fn sskp_risk(spec: &Spec) -> Result<Update> {
-    let SskpConfig { skill, risk: config, .. } = SskpConfig::default();
+    let SskpConfig { skill, risk, .. } = SskpConfig::default();
+    let config = RiskConfig { width: 256, ..risk };
     let (obs, dim, batch) = (spec.obs_dim, skill.dim, config.batch);
     let mut rng = rng();
     let skills = SkillModel::new(skill, obs, spec.action_dim, &mut rng);
@@ -169,7 +172,7 @@ fn sskp_risk(spec: &Spec) -> Result<Update> {
 
 /// Encoder, decoder and prior on a minibatch of windows (section 4.1).
 fn sskp_skills(spec: &Spec) -> Result<Update> {
-    let config = SskpConfig::default().skill;
+    let config = SkillConfig { decoder: DecoderKind::OpenLoop, ..Default::default() };
     let (obs, action, batch) = (spec.obs_dim, spec.action_dim, config.batch);
     let (horizon, mut noise) = (config.horizon, vec![0.0; batch * config.dim]);
     let mut rng = rng();

@@ -56,6 +56,11 @@ pub struct Entry {
     pub about: &'static str,
     /// Whether it begins with demonstrations ([`Method::pretrain`]).
     pub demos: bool,
+    /// Of a method that takes a fitted skill model ([`Setup::skills`]): that model's settings, out of its own. Runs with the same ones
+    /// and the same demonstrations share it.
+    pub skills: Option<fn(&str) -> Result<sskp::SkillConfig>>,
+    /// Updates of the policy per environment step that these settings ask for; where they are counted per skill, of a whole one.
+    pub updates_per_step: fn(&toml::Table) -> Option<f64>,
     /// Its defaults for a robot, as a TOML table in text form: every key there is, with its value.
     pub defaults: fn(&Spec) -> String,
     /// Builds one from a complete table of settings.
@@ -94,6 +99,8 @@ pub const METHODS: &[Entry] = &[
         title: "SAC",
         about: "soft actor-critic: entropy-regularised, no thought of safety",
         demos: false,
+        skills: None,
+        updates_per_step,
         defaults: |_| settings(&sac::SacConfig::default()),
         build: |spec, text, setup| Ok(Box::new(sac::Sac::new(spec, parse(text)?, setup)?)),
     },
@@ -103,6 +110,8 @@ pub const METHODS: &[Entry] = &[
         title: "Safe SAC",
         about: "safe SAC: a violation is worth -C/(1-gamma), as in SMBPO; the agent behind the demonstrations",
         demos: false,
+        skills: None,
+        updates_per_step,
         defaults: |_| settings(&sac::SacConfig::safe()),
         build: |spec, text, setup| Ok(Box::new(sac::Sac::new(spec, parse(text)?, setup)?)),
     },
@@ -112,6 +121,8 @@ pub const METHODS: &[Entry] = &[
         title: "SMBPO",
         about: "SMBPO: safe SAC on short imagined rollouts of a learnt ensemble, checked by the robot's own constraint",
         demos: false,
+        skills: None,
+        updates_per_step,
         defaults: |_| settings(&smbpo::SmbpoConfig::default()),
         build: |spec, text, setup| Ok(Box::new(smbpo::Smbpo::new(spec, parse(text)?, setup)?)),
     },
@@ -121,6 +132,8 @@ pub const METHODS: &[Entry] = &[
         title: "SSkP",
         about: "the paper: skills from demonstrations, their risk learnt and planned with",
         demos: true,
+        skills: Some(sskp::settings_of_skills),
+        updates_per_step: sskp::updates_per_step,
         defaults: |_| settings(&sskp::SskpConfig::default()),
         build: |spec, text, setup| sskp(spec, text, setup, Planning::Risk),
     },
@@ -130,6 +143,8 @@ pub const METHODS: &[Entry] = &[
         title: "SSkP-NP",
         about: "SSkP with naive planning: the least risky of many sampled skills (section 5.3)",
         demos: true,
+        skills: Some(sskp::settings_of_skills),
+        updates_per_step: sskp::updates_per_step,
         defaults: |_| settings(&sskp::SskpConfig::default()),
         build: |spec, text, setup| sskp(spec, text, setup, Planning::Naive),
     },
@@ -139,6 +154,8 @@ pub const METHODS: &[Entry] = &[
         title: "SSkP-w/o-RP (SPiRL)",
         about: "SSkP without risk planning: the skill policy alone (section 5.3)",
         demos: true,
+        skills: Some(sskp::settings_of_skills),
+        updates_per_step: sskp::updates_per_step,
         defaults: |_| settings(&sskp::SskpConfig::default()),
         build: |spec, text, setup| sskp(spec, text, setup, Planning::Off),
     },
@@ -148,6 +165,8 @@ pub const METHODS: &[Entry] = &[
         title: "SPiRL",
         about: "SPiRL: skill-prior RL without any risk; the same learner as sskp-wo-rp, under the name its authors gave it",
         demos: true,
+        skills: Some(sskp::settings_of_skills),
+        updates_per_step: sskp::updates_per_step,
         defaults: |_| settings(&sskp::SskpConfig::default()),
         build: |spec, text, setup| sskp(spec, text, setup, Planning::Off),
     },
@@ -157,6 +176,8 @@ pub const METHODS: &[Entry] = &[
         title: "Recovery RL",
         about: "Recovery RL: a second policy takes over where the learnt risk of the task policy's action is high",
         demos: true,
+        skills: None,
+        updates_per_step,
         defaults: |_| settings(&recovery_rl::RecoveryRlConfig::default()),
         build: |spec, text, setup| Ok(Box::new(recovery_rl::RecoveryRl::new(spec, parse(text)?, setup)?)),
     },
@@ -166,6 +187,8 @@ pub const METHODS: &[Entry] = &[
         title: "CPQ",
         about: "CPQ: offline Q-learning that values what leads to cost at nothing, then continued online",
         demos: true,
+        skills: None,
+        updates_per_step,
         defaults: |_| settings(&cpq::CpqConfig::default()),
         build: |spec, text, setup| Ok(Box::new(cpq::Cpq::new(spec, parse(text)?, setup)?)),
     },
@@ -184,6 +207,15 @@ fn sskp(spec: &Spec, text: &str, setup: Setup, planning: Planning) -> Result<Box
     let mut config: sskp::SskpConfig = parse(text)?;
     config.planner.planning = planning;
     Ok(Box::new(sskp::Sskp::new(spec, config, setup)?))
+}
+
+/// The setting of that name, which most methods have.
+fn updates_per_step(settings: &toml::Table) -> Option<f64> {
+    number(settings.get("updates_per_step")?)
+}
+
+fn number(value: &toml::Value) -> Option<f64> {
+    value.as_float().or_else(|| Some(value.as_integer()? as f64))
 }
 
 fn settings(config: &impl serde::Serialize) -> String {

@@ -186,7 +186,7 @@ impl Report {
             improvements: improvements(&groups),
             relative: relative(&groups),
             sections: sections(&cells),
-            budget: budget(&cells),
+            budget: budget(registry, &cells),
             warnings,
             groups,
         })
@@ -333,7 +333,7 @@ fn as_long_as_the_paper(rows: &&RunRows) -> bool {
 }
 
 /// Steps per run and updates of the policy per step: without them no comparison says what it compares.
-fn budget(cells: &[Cell]) -> String {
+fn budget(registry: &Registry, cells: &[Cell]) -> String {
     let mut steps: Vec<u64> = cells.iter().flat_map(|c| &c.runs).map(|rows| rows.config.run.total_steps).collect();
     steps.sort_unstable();
     steps.dedup();
@@ -341,7 +341,7 @@ fn budget(cells: &[Cell]) -> String {
     let mut updates: BTreeMap<(usize, &str), Vec<f64>> = BTreeMap::new();
     for cell in cells {
         let known = updates.entry((figure::rank(cell.method), cell.method)).or_default();
-        for per_step in cell.runs.iter().filter_map(|rows| rows.config.updates_per_step()) {
+        for per_step in cell.runs.iter().filter_map(|rows| rows.config.updates_per_step(registry)) {
             if !known.contains(&per_step) {
                 known.push(per_step);
             }

@@ -1,10 +1,11 @@
 //! The trained agent, which no longer learns.
 
+use sskp_blocks::nets::smooth::sigmoid;
 use sskp_blocks::nets::{Mlp, Tape};
 use sskp_blocks::rng::Rng;
 
 use super::planner::{Gaussian, Planner, Planning};
-use super::risk::{RiskPredictor, sigmoid};
+use super::risk::RiskPredictor;
 use super::risk_by_iteration::risks_by_iteration;
 use super::skill::SkillModel;
 use crate::Actor;

@@ -2,6 +2,7 @@
 //! in `docs/methods/sskp.md`; `configs/as-printed.toml` undoes it.
 
 use serde::{Deserialize, Serialize};
+use sskp_blocks::Result;
 use sskp_blocks::soft_actor_critic::SoftActorCriticConfig;
 
 use super::decoder::DecoderKind;
@@ -34,6 +35,17 @@ impl Default for SskpConfig {
             policy: PolicyConfig::default(),
         }
     }
+}
+
+/// The settings of the skill model in a complete table of settings in text form.
+pub fn settings_of_skills(text: &str) -> Result<SkillConfig> {
+    crate::parse::<SskpConfig>(text).map(|config| config.skill)
+}
+
+/// Updates of the policy per environment step of a whole skill.
+pub fn updates_per_step(settings: &toml::Table) -> Option<f64> {
+    let number = |table: &str, key: &str| crate::number(settings.get(table)?.get(key)?);
+    Some(number("policy", "updates_per_skill")? / number("skill", "horizon")?)
 }
 
 impl SskpConfig {

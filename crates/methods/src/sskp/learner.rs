@@ -8,6 +8,7 @@ use sskp_blocks::checkpoint::{Loader, Saver};
 use sskp_blocks::demos::Demonstrations;
 use sskp_blocks::env::Spec;
 use sskp_blocks::nets::Tape;
+use sskp_blocks::nets::smooth::sigmoid;
 use sskp_blocks::offline::{OfflineReport, StageSeen};
 use sskp_blocks::record::Metrics;
 use sskp_blocks::replay::{Batch, Replay};
@@ -19,7 +20,7 @@ use super::actor::SskpActor;
 use super::config::SskpConfig;
 use super::pairs::Pairs;
 use super::planner::{Gaussian, Planner, Planning};
-use super::risk::{RiskPredictor, sigmoid};
+use super::risk::RiskPredictor;
 use super::skill::SkillModel;
 use super::skill_files::SkillFiles;
 use crate::{Actor, Method, Setup};
@@ -233,7 +234,7 @@ impl Sskp {
     pub(crate) fn update_policy_once(&mut self, metrics: Option<&mut Metrics>) -> Result<()> {
         let p = &self.config.policy;
         let violation = match p.violation_cost > 0.0 {
-            true => ViolationValue::Fixed((-p.violation_cost / (1.0 - p.learner.gamma)) as f32),
+            true => ViolationValue::costing(p.violation_cost, p.learner.gamma),
             false => ViolationValue::Terminal,
         };
         self.replay.sample(p.batch, &mut self.learn_rng, &mut self.batch);

@@ -29,4 +29,5 @@ pub mod skill_files;
 pub mod skill_fit;
 
 pub use config::{PlannerConfig, PolicyConfig, RiskConfig, SkillConfig, SskpConfig};
+pub(crate) use config::{settings_of_skills, updates_per_step};
 pub use learner::Sskp;

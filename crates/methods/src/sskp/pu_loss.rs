@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use sskp_blocks::nets::gaussian::softplus;
-
-use super::risk::sigmoid;
+use sskp_blocks::nets::smooth::sigmoid;
 
 /// Which estimate of the true loss is minimised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 
 use sskp_blocks::Result;
 use sskp_blocks::checkpoint::{Loader, Saver};
+pub use sskp_blocks::nets::smooth::sigmoid;
 use sskp_blocks::nets::{Mlp, Model, Tape, gaussian, linalg};
 use sskp_blocks::rng::Rng;
 
@@ -9,11 +10,6 @@ use super::config::RiskConfig;
 use super::pairs::{PairScratch, Pairs};
 use super::pu_loss::{PuTerms, negative_loss, positive_loss, pu_loss};
 use super::skill::SkillModel;
-
-/// 1/(1 + e^−x).
-pub fn sigmoid(x: f32) -> f32 {
-    1.0 / (1.0 + (-x).exp())
-}
 
 /// P_ζ(c | s, z) and what trains it.
 #[derive(Clone, Debug)]

@@ -1,9 +1,10 @@
 //! Figure 5: what the iterations of risk planning do to the predicted risk.
 
+use sskp_blocks::nets::smooth::sigmoid;
 use sskp_blocks::rng::Rng;
 
 use super::planner::{Gaussian, Planner, Planning};
-use super::risk::{RiskPredictor, sigmoid};
+use super::risk::RiskPredictor;
 
 /// Runs Algorithm 1 in one (standardised) state and gives the mean of P_ζ over skills drawn from the Gaussian of every iteration:
 /// the policy's own first, then those of iterations 1 … N_p. Fresh skills are drawn, as many as the planner draws: those that a
