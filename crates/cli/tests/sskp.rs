@@ -35,6 +35,11 @@ impl Place {
     fn train<'a>(&self, algo: &str, sets: &'a [String], run: &'a str, more: &[&'a str]) -> Output {
         self.sskp(&train(algo, sets, run, more))
     }
+    /// Names of the files in a folder here.
+    fn files(&self, folder: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.path(folder)).into_iter().flatten();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
     /// A set in this folder.
     fn set(&self, name: &str, demos: &Demonstrations) -> String {
         let root = self.path("sets");
@@ -206,13 +211,13 @@ fn a_model_made_by_itself_is_reused_by_name_and_refused_where_it_does_not_fit() 
 }
 
 #[test]
-fn a_signal_while_learning_from_demonstrations_leaves_cleanly_and_resume_begins_again() {
+fn a_signal_while_skills_are_fitted_keeps_the_fit_and_resume_goes_on_to_the_same_bytes() {
     let place = Place::new();
     let demos = place.set("toy/mine-v0", &sskp_blocks::toy::demonstrations(9));
     let mut sets = small::settings("sskp", "toy");
     sets.retain(|s| !s.starts_with("run.demos"));
     // Long enough to be hit.
-    sets.push("sskp.skill.steps=2000".into());
+    sets.push("sskp.skill.steps=5000".into());
     let whole = place.train("sskp", &sets, "whole", &["--demos", &demos]);
     fine(&whole);
     fs::remove_dir_all(place.path("cache")).unwrap();
@@ -231,6 +236,8 @@ fn a_signal_while_learning_from_demonstrations_leaves_cleanly_and_resume_begins_
             "{said}"
         );
         assert!(!place.path(&run).join("checkpoints").exists());
+        let kept = |ending: &str| place.files("cache/skills").iter().filter(|name| name.ends_with(ending)).count();
+        assert_eq!((kept(".under-way.safetensors"), kept(".safetensors")), (1, 1), "the fit is kept, half done");
         // Without the set, or with another in its place, it cannot begin again.
         let (data, away) = (PathBuf::from(&demos), place.path("away"));
         fs::rename(&data, &away).unwrap();
@@ -243,11 +250,66 @@ fn a_signal_while_learning_from_demonstrations_leaves_cleanly_and_resume_begins_
         fs::rename(&away, &data).unwrap();
         fine(&place.sskp(&["resume", &run, "--quiet"]));
         assert!(outcome(&place.path("whole")) == outcome(&place.path(&run)), "SIG{signal}");
+        assert_eq!((kept(".under-way.safetensors"), kept(".safetensors")), (0, 1), "the whole model in its place");
         fs::remove_dir_all(place.path("cache")).unwrap();
     }
     // Once it has begun, a run needs its demonstrations no more.
     fs::remove_dir_all(&demos).unwrap();
     fine(&place.sskp(&["resume", "whole", "-n", "500", "--quiet"]));
+}
+
+#[test]
+fn sskp_skills_keeps_its_fit_at_a_signal() {
+    let place = Place::new();
+    let demos = place.set("toy/mine-v0", &sskp_blocks::toy::demonstrations(9));
+    // So many steps that it can only be stopped.
+    let args = ["skills", "--quiet", "--demos", &demos, "--set", "sskp.skill.steps=1000000000"];
+    for _ in 0..2 {
+        let child = place.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        while !listens(child.id()) {
+            sleep(Duration::from_millis(1));
+        }
+        Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+        let output = child.wait_with_output().unwrap();
+        let said = fine(&output);
+        assert_eq!(
+            (said.as_str(), text(&output.stderr).as_str()),
+            ("stopped while fitting; the same command goes on with it\n", "")
+        );
+        let names = place.files("cache/skills");
+        assert!(names.len() == 1 && names[0].ends_with(".under-way.safetensors"), "{names:?}");
+    }
+}
+
+/// Whether a process has a handler of its own for SIGTERM.
+fn listens(id: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0").trim();
+    u64::from_str_radix(caught, 16).unwrap_or(0) >> (15 - 1) & 1 == 1
+}
+
+#[test]
+fn the_papers_literal_choices_are_a_file() {
+    let place = Place::new();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/as-printed.toml");
+    let shown = |args: &[&str]| -> toml::Table {
+        toml::from_str(&fine(&place.train("sskp", &[], "run", &[&["--show-config"], args].concat()))).unwrap()
+    };
+    let (defaults, printed) = (shown(&[]), shown(&["--config", file.to_str().unwrap()]));
+    let named: toml::Table = toml::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    // What the file names differs from the default, or it need not be named; all else is the default.
+    fn compare(path: &str, defaults: &toml::Value, printed: &toml::Value, named: Option<&toml::Value>) {
+        match defaults {
+            toml::Value::Table(table) => {
+                for (key, value) in table {
+                    let inner = named.and_then(|named| named.get(key));
+                    compare(&format!("{path}.{key}"), value, &printed[key], inner);
+                }
+            }
+            value => assert_eq!(named.is_some(), value != printed, "{path}"),
+        }
+    }
+    compare("sskp", &defaults["sskp"], &printed["sskp"], named.get("sskp"));
 }
 
 #[test]
