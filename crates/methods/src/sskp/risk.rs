@@ -2,7 +2,7 @@
 
 use sskp_blocks::Result;
 use sskp_blocks::checkpoint::{Loader, Saver};
-pub use sskp_blocks::nets::smooth::sigmoid;
+use sskp_blocks::nets::smooth::sigmoid;
 use sskp_blocks::nets::{Mlp, Model, Tape, gaussian, linalg};
 use sskp_blocks::rng::Rng;
 
