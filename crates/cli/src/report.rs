@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use sskp_lab::registry::Registry;
-use sskp_lab::report::Report;
+use sskp_lab::report::{Report, variants};
 use sskp_lab::run_rows::{RunRows, find_runs};
 
 use crate::error::OrUsage;
@@ -45,8 +45,8 @@ impl Args {
         }
         if let Some(folder) = &self.rows {
             let mut finished = 0;
-            for rows in all.iter().filter(|rows| rows.finished()) {
-                rows.commit(folder)?;
+            for (rows, variant) in all.iter().zip(variants(&all)).filter(|(rows, _)| rows.finished()) {
+                rows.commit(folder, &variant.settings)?;
                 finished += 1;
             }
             let left_out = match all.len() - finished {

@@ -128,8 +128,8 @@ impl PlanStudy {
                     points: along(|c| c.median).collect(),
                     mark: Mark::Dashed,
                     band: half.collect(),
-                    whiskers: false,
                     colour: 1,
+                    ..Series::default()
                 },
                 Series {
                     name: "mean and two standard errors".into(),
@@ -137,9 +137,10 @@ impl PlanStudy {
                     mark: Mark::LineWithDots,
                     band: error.collect(),
                     whiskers: true,
-                    colour: 0,
+                    ..Series::default()
                 },
             ],
+            ..Chart::default()
         }
     }
 

@@ -11,8 +11,8 @@ use sskp_blocks::env::{Anomaly, End, Pose, Shape};
 use sskp_blocks::registry::Contract;
 use sskp_blocks::{Error, Result};
 
+use crate::markup::escape;
 use crate::rollout::{Frame, Recording};
-use crate::svg::escape;
 use sskp_blocks::files::write_whole;
 
 /// What a page shows: one episode, or the part of it that was played.

@@ -8,9 +8,9 @@ use sskp_blocks::{Error, Result};
 
 use crate::chart::{Chart, Mark, Series};
 use crate::episodes;
+use crate::markup::{escape, page};
 use crate::registry::Registry;
 use crate::stats::{WINDOW, window_mean};
-use crate::svg::escape;
 use crate::train::{Summary, read_config};
 use crate::wording::duration;
 use sskp_blocks::files::write_whole;
@@ -50,7 +50,7 @@ pub fn html(registry: &Registry, run: &Path, summary: &Summary) -> Result<String
     for chart in charts {
         let _ = writeln!(body, "<figure>{}</figure>", chart.svg());
     }
-    Ok(format!("{HEAD}<title>{}</title>\n{STYLE}</head>\n<body>\n{body}</body>\n</html>\n", escape(&title)))
+    Ok(page(&title, STYLE, &body))
 }
 
 fn returns(episodes: &[EpisodeRow], limit: u64) -> Chart {
@@ -132,17 +132,7 @@ fn numbers(path: &Path, columns: &[&str]) -> Result<Option<Vec<Vec<f64>>>> {
     Ok(Some(rows))
 }
 
-const HEAD: &str = r#"<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-"#;
-
-const STYLE: &str = r#"<style>
-:root { --page: #f4f2ee; --card: #fff; --ink: #1d2126; --soft: #5b636c; --line: #d9d6cf; }
+const STYLE: &str = r#":root { --page: #f4f2ee; --card: #fff; --ink: #1d2126; --soft: #5b636c; --line: #d9d6cf; }
 @media (prefers-color-scheme: dark) { :root { --page: #111418; --card: #191d23; --ink: #e8eaed; --soft: #a2abb5; --line: #2c323a; } }
 body {
   max-width: 800px; margin: 0 auto; padding: 20px 18px 40px; background: var(--page); color: var(--ink);
@@ -156,7 +146,6 @@ dt { font-size: 12px; color: var(--soft); }
 dd { margin: 0; font-size: 19px; font-weight: 600; font-variant-numeric: tabular-nums; }
 figure { margin: 0 0 14px; border: 1px solid var(--line); border-radius: 11px; overflow: hidden; }
 figure svg { display: block; width: 100%; height: auto; }
-</style>
 "#;
 
 #[cfg(test)]

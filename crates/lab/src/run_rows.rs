@@ -80,10 +80,15 @@ impl RunRows {
         sskp_blocks::checkpoint::sha256(&self.text)
     }
 
-    /// Writes it as committed rows under `folder`; gives the file of the rows.
-    pub fn commit(&self, folder: &Path) -> Result<PathBuf> {
+    /// Writes it as committed rows under `folder`; gives the file of the rows. Where there are several variants of a method, each
+    /// has a folder of its own, named after `settings`.
+    pub fn commit(&self, folder: &Path, settings: &str) -> Result<PathBuf> {
         let run = &self.config.run;
-        let folder = folder.join(&run.env).join(&run.algo);
+        let mut folder = folder.join(&run.env).join(&run.algo);
+        if !settings.is_empty() {
+            let plain = |c: char| if c.is_ascii_alphanumeric() || ".-_".contains(c) { c } else { '-' };
+            folder.push(settings.replace(", ", "-").chars().map(plain).collect::<String>());
+        }
         fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, e))?;
         let stem = folder.join(format!("seed-{}", run.seed));
         let file = stem.with_extension("csv.gz");
@@ -184,16 +189,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let run = RunRows::read(&run(folder.path())).unwrap();
         assert_eq!((run.episodes.len(), run.steps(), run.finished()), (2, 50, true));
-        let file = run.commit(&folder.path().join("results")).unwrap();
+        let file = run.commit(&folder.path().join("results"), "").unwrap();
         assert!(file.ends_with("toy/sac/seed-7.csv.gz"));
         let back = RunRows::read(&file).unwrap();
         assert_eq!((&back.config, &back.episodes, &back.summary), (&run.config, &run.episodes, &run.summary));
         assert_eq!(back.sha256(), run.sha256());
         let bytes = fs::read(&file).unwrap();
-        run.commit(&folder.path().join("results")).unwrap();
+        run.commit(&folder.path().join("results"), "").unwrap();
         assert_eq!(fs::read(&file).unwrap(), bytes);
+        let variant = run.commit(&folder.path().join("results"), "batch 7, lr 0.1").unwrap();
+        assert!(variant.ends_with("toy/sac/batch-7-lr-0.1/seed-7.csv.gz"), "{}", variant.display());
         let found = find_runs(&[folder.path().into()]).unwrap();
-        assert_eq!(found, [file, folder.path().join("run")]);
+        assert_eq!(found, [variant, file, folder.path().join("run")]);
     }
 
     #[test]

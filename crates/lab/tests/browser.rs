@@ -266,9 +266,10 @@ fn texts_of_a_chart_lie_inside_it_and_apart() {
         let page = Page::of(&format!(
             "<body style='margin:0;width:760px'>{}<script>
             const boxes = [...document.querySelectorAll('text')].filter(t => t.textContent).map(t => [t, t.getBBox()]);
+            const size = document.querySelector('svg').viewBox.baseVal;
             const wrong = [];
             for (const [t, b] of boxes) {{
-                if (b.x < 0 || b.y < 0 || b.x + b.width > 760 || b.y + b.height > 400) wrong.push('outside: ' + t.textContent);
+                if (b.x < 0 || b.y < 0 || b.x + b.width > size.width || b.y + b.height > size.height) wrong.push('outside: ' + t.textContent);
                 for (const [u, c] of boxes)
                     if (t !== u && b.x < c.x + c.width && c.x < b.x + b.width && b.y + 2 < c.y + c.height && c.y + 2 < b.y + b.height)
                         wrong.push(t.textContent + ' over ' + u.textContent);

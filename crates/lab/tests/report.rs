@@ -4,7 +4,7 @@
 mod made_up;
 
 use sskp_lab::registry::Registry;
-use sskp_lab::report::Report;
+use sskp_lab::report::{Report, Variant};
 use sskp_lab::stats::RunStats;
 
 #[test]
@@ -13,7 +13,10 @@ fn the_papers_grid_gives_every_figure_and_table() {
     let report = Report::new(&Registry::standard(), &all, None).unwrap();
     assert_eq!(report.warnings, [] as [&str; 0]);
     assert_eq!(report.robots(), ["ant", "cheetah", "hopper", "humanoid"]);
-    assert_eq!(report.methods(), ["sskp", "recovery-rl", "cpq", "smbpo", "sskp-np", "sskp-wo-rp"]);
+    assert_eq!(
+        report.variants().iter().map(|v| v.method.as_str()).collect::<Vec<_>>(),
+        ["sskp", "recovery-rl", "cpq", "smbpo", "sskp-np", "sskp-wo-rp"]
+    );
     let figures: Vec<(&str, usize)> = report.sections.iter().map(|s| (s.title.as_str(), s.figures.len())).collect();
     assert_eq!(figures.iter().map(|f| f.1).collect::<Vec<_>>(), [4, 2, 4, 4, 4, 4], "{figures:?}");
     for section in &report.sections {
@@ -22,7 +25,7 @@ fn the_papers_grid_gives_every_figure_and_table() {
     // Numbers by another way.
     let hopper: Vec<RunStats> =
         (0..3).map(|seed| RunStats::of(&made_up::run("hopper", "cpq", seed).episodes, 1000)).collect();
-    let group = report.group("cpq", "hopper").unwrap();
+    let group = report.group(&Variant::of("cpq"), "hopper").unwrap();
     let mean = |of: &dyn Fn(&RunStats) -> f64| hopper.iter().map(of).sum::<f64>() / 3.0;
     assert!((group.ptr.mean - mean(&|s| s.ptr)).abs() < 1e-12);
     assert!((group.violations.mean - mean(&|s| s.violations as f64)).abs() < 1e-12);
@@ -34,7 +37,7 @@ fn the_papers_grid_gives_every_figure_and_table() {
     let least =
         all.iter().filter(|r| r.config.run.env == "hopper").map(|r| r.episodes.last().unwrap().cumulative_violations);
     assert_eq!(group.return_at.as_ref().unwrap().violations, least.min().unwrap());
-    assert!(report.html().contains("class=\"band f0\""), "seeds differ");
+    assert!(report.html().contains("class=\"band c0\""), "seeds differ");
     assert_eq!(report.improvements.len(), 5);
     assert_eq!(report.improvements[0].robots.len(), 4);
     assert_eq!(report.improvements[4].robots, ["ant", "hopper"]);
@@ -51,7 +54,7 @@ fn the_papers_numbers_stand_only_beside_runs_of_its_length() {
     let table = report.markdown();
     assert!(table.contains("(paper 23.54)") && table.contains("(paper 11.80)"), "{table}");
     assert!(!table.contains("(paper 8.86)") && !table.contains("(paper 6.21)"), "{table}");
-    assert_eq!(report.group("sskp", "hopper").unwrap().paper, None);
+    assert_eq!(report.group(&Variant::of("sskp"), "hopper").unwrap().paper, None);
     assert!(table.contains("100\u{202f}000 or 1\u{202f}000\u{202f}000 steps per run"), "{table}");
 }
 
@@ -79,7 +82,7 @@ fn the_page_stands_alone_and_the_numbers_and_figures_lie_beside_it() {
     let tables = std::fs::read_to_string(folder.path().join("report.md")).unwrap();
     let lines: Vec<&str> = tables.lines().collect();
     assert_eq!((lines[0], lines.len()), ("| PtR/#V × 1000 | Ant | Cheetah | Hopper | Humanoid |", 19), "{tables}");
-    let ant = report.group("sskp", "ant").unwrap().ptr_per_violation_x1000.as_ref().unwrap();
+    let ant = report.group(&Variant::of("sskp"), "ant").unwrap().ptr_per_violation_x1000.as_ref().unwrap();
     let (digits, std) = (if ant.mean >= 10.0 { 1 } else { 2 }, ant.std.unwrap());
     let cell = format!("| SSkP | {:.digits$} ± {std:.digits$} (paper 23.54) |", ant.mean);
     assert!(lines[2].starts_with(&cell), "{} and not {cell}", lines[2]);
@@ -109,19 +112,24 @@ fn what_a_reader_must_know_is_said() {
     assert!(error.contains("seed 1 is there twice"), "{error}");
     let (mut cut, mut other, mut empty, mut longer) = (run(0), run(1), run(2), run(3));
     cut.episodes.truncate(50);
-    other.config.method.insert("batch".into(), toml::Value::Integer(7));
+    other.config.run.threads = 2;
     empty.episodes.clear();
     longer.config.run.total_steps = 300_000;
     let report = Report::new(&Registry::standard(), &[cut, other, empty, longer], None).unwrap();
     for needed in [
         "seed 0, is not finished",
-        "different settings (sac.batch is 7 there",
+        "different settings (run.threads is 2 there",
         "no finished episode",
         "different lengths",
     ] {
         assert!(report.warnings.iter().any(|w| w.contains(needed)), "{needed}: {:?}", report.warnings);
         assert!(report.html().contains(needed));
     }
+    let (mut a, mut b) = (run(0), run(0));
+    a.config.run.threads = 1;
+    b.config.run.threads = 2;
+    let error = Report::new(&Registry::standard(), &[a, b], None).unwrap_err().to_string();
+    assert!(error.contains("is there twice"), "threads make no variant: {error}");
     // Without a violation there is no ratio, and both its parts are shown.
     let mut calm = run(4);
     calm.episodes.iter_mut().for_each(|row| (row.violation, row.cumulative_violations) = (false, 0));
@@ -132,4 +140,34 @@ fn what_a_reader_must_know_is_said() {
     assert!(table.contains("| SAC | undefined, 1 without violation |") && table.contains(", 0 |"), "{table}");
     let json = serde_json::to_value(&report).unwrap();
     assert!(json["groups"][0]["ptr_per_violation_x1000"].is_null());
+}
+
+#[test]
+fn variants_of_a_method_are_rows_of_their_own() {
+    let of = |batch: i64, seed: u64, robot: &str| {
+        let mut rows = made_up::run(robot, "sac", seed);
+        rows.config.method.insert("batch".into(), toml::Value::Integer(batch));
+        rows
+    };
+    let all =
+        [of(7, 0, "hopper"), of(8, 0, "hopper"), of(8, 1, "hopper"), of(8, 0, "ant"), made_up::run("ant", "cpq", 0)];
+    let report = Report::new(&Registry::standard(), &all, None).unwrap();
+    assert_eq!(report.warnings, [] as [&str; 0]);
+    let titles: Vec<String> = report.variants().iter().map(|v| v.title()).collect();
+    assert_eq!(titles, ["CPQ", "SAC (batch 7)", "SAC (batch 8)"]);
+    let runs = |batch: &str, robot: &str| {
+        let variant = Variant { method: "sac".into(), settings: format!("batch {batch}") };
+        report.group(&variant, robot).map(|group| group.runs.len())
+    };
+    assert_eq!((runs("7", "hopper"), runs("8", "hopper"), runs("8", "ant")), (Some(1), Some(2), Some(1)));
+    let (table, page) = (report.markdown(), report.html());
+    for row in ["| SAC (batch 7) | – |", "| SAC (batch 8) | "] {
+        assert!(table.contains(row), "{table}");
+    }
+    assert!(page.contains("SAC (batch 7) on Hopper, 1 run<") && page.contains("SAC (batch 8) on Hopper, 2 runs<"));
+    // In figures they have colours of their own.
+    let hopper = report.sections[0].figures.iter().find(|f| f.name == "figure-3-hopper").unwrap().svg();
+    let colours: std::collections::BTreeSet<&str> =
+        hopper.split("class=\"line curve ").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert_eq!(colours.len(), 2, "{colours:?}");
 }

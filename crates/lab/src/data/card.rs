@@ -1,6 +1,5 @@
 //! A dataset card: how a set was made and what is in it, in Markdown, with a picture beside it.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -8,8 +7,9 @@ use sskp_blocks::{Error, Result};
 
 use super::Set;
 use super::check::Report;
+use crate::chart::{Chart, Mark, Series, side_by_side};
 use crate::stats::Spread;
-use crate::svg::escape;
+use crate::wording::plural;
 use sskp_blocks::files::write_whole;
 
 /// Writes the card to `out` and its picture beside it; gives the picture's path.
@@ -148,86 +148,43 @@ fn markdown(set: &Set, report: &Report, picture: &str) -> String {
     text
 }
 
-const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 300.0;
+/// Bars of a histogram.
 const BINS: usize = 24;
 
 /// Two histograms side by side; violating episodes in a second colour on top of the others.
 fn draw(report: &Report) -> String {
     let stats = &report.stats;
-    let mut svg = format!(
-        concat!(
-            r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w} {h}" width="{w}" height="{h}" role="img">"#,
-            "\n<title>{title}</title>\n<style>\n",
-            "  text {{ font: 13px system-ui, sans-serif; fill: #57606a }}\n",
-            "  .head {{ font-weight: 600 }}\n",
-            "  .end {{ text-anchor: end }} .middle {{ text-anchor: middle }}\n",
-            "  .axis {{ stroke: #8b949e; stroke-width: 1 }}\n",
-            "  .safe {{ fill: #3d7fc4 }} .fell {{ fill: #d9822b }}\n",
-            "  @media (prefers-color-scheme: dark) {{ text {{ fill: #adbac7 }} .safe {{ fill: #539bf5 }} .fell {{ fill: #e09b4d }} }}\n",
-            "</style>\n"
-        ),
-        w = WIDTH,
-        h = HEIGHT,
-        title = escape(&format!("{}: returns and lengths of {} episodes", stats.id, stats.episodes)),
-    );
-    histogram(&mut svg, 0.0, "Episodes by return", &stats.all_returns, &stats.all_violations);
-    histogram(&mut svg, WIDTH / 2.0, "Episodes by length (steps)", &stats.all_lengths, &stats.all_violations);
-    let legend = [("safe", "no violation", stats.episodes - stats.violations), ("fell", "violation", stats.violations)];
-    for (i, (class, label, count)) in legend.iter().enumerate() {
-        let x = 44.0 + 170.0 * i as f64;
-        let _ = writeln!(svg, r#"<rect class="{class}" x="{x}" y="279" width="11" height="11"/>"#);
-        let _ = writeln!(svg, r#"<text x="{}" y="289">{label} ({count})</text>"#, x + 17.0);
-    }
-    svg.push_str("</svg>\n");
-    svg
+    let label = format!("{}: returns and lengths of {}", stats.id, plural(stats.episodes as u64, "episode"));
+    let histogram = |title: &str, x_label: &str, values: &[f64]| Chart {
+        title: title.into(),
+        x_label: x_label.into(),
+        y_label: "episodes".into(),
+        small: true,
+        series: stacked(values, &stats.all_violations),
+        ..Chart::default()
+    };
+    let returns = histogram("Episodes by return", "sum of rewards", &stats.all_returns);
+    side_by_side(&label, &[returns, histogram("Episodes by length", "steps", &stats.all_lengths)])
 }
 
-fn histogram(svg: &mut String, left: f64, title: &str, values: &[f64], fell: &[bool]) {
-    let (x0, y0, width, height) = (left + 44.0, 232.0, WIDTH / 2.0 - 64.0, 190.0);
-    let finite = || values.iter().zip(fell).filter(|(v, _)| v.is_finite());
+/// Episodes without a violation, and above them those with one.
+fn stacked(values: &[f64], violations: &[bool]) -> Vec<Series> {
+    let finite = || values.iter().zip(violations).filter(|(v, _)| v.is_finite());
     let low = finite().map(|(v, _)| *v).fold(f64::INFINITY, f64::min);
     let high = finite().map(|(v, _)| *v).fold(f64::NEG_INFINITY, f64::max);
-    let _ = writeln!(svg, r#"<text class="head" x="{x0}" y="24">{}</text>"#, escape(title));
-    if !low.is_finite() {
-        return;
+    let width = if high > low { (high - low) / BINS as f64 } else { 1.0 };
+    let mut counts = [[0.0; 2]; BINS];
+    for (value, violation) in finite() {
+        counts[(((value - low) / width) as usize).min(BINS - 1)][usize::from(*violation)] += 1.0;
     }
-    let span = if high > low { high - low } else { 1.0 };
-    let mut counts = [[0_usize; 2]; BINS];
-    for (v, fell) in finite() {
-        let bin = ((v - low) / span * BINS as f64) as usize;
-        counts[bin.min(BINS - 1)][usize::from(*fell)] += 1;
-    }
-    let top = counts.iter().map(|c| c[0] + c[1]).max().unwrap_or(1).max(1) as f64;
-    let bar = width / BINS as f64;
-    for (i, [safe, fell]) in counts.iter().enumerate() {
-        let mut y = y0;
-        for (class, count) in [("safe", *safe), ("fell", *fell)] {
-            if count > 0 {
-                let tall = height * count as f64 / top;
-                y -= tall;
-                let x = x0 + bar * i as f64;
-                let _ = writeln!(
-                    svg,
-                    r#"<rect class="{class}" x="{x:.1}" y="{y:.1}" width="{:.1}" height="{tall:.1}"/>"#,
-                    bar - 1.0
-                );
-            }
-        }
-    }
-    let _ = writeln!(svg, r#"<line class="axis" x1="{x0}" y1="{y0}" x2="{}" y2="{y0}"/>"#, x0 + width);
-    let _ = writeln!(svg, r#"<text class="end" x="{}" y="{}">{top}</text>"#, x0 - 6.0, y0 - height + 10.0);
-    let _ = writeln!(svg, r#"<text class="end" x="{}" y="{}">0</text>"#, x0 - 6.0, y0);
-    let ends = if high > low { vec![(0.0, low), (0.5, (low + high) / 2.0), (1.0, high)] } else { vec![(0.0, low)] };
-    for (share, value) in ends {
-        let class = if share == 0.0 {
-            ""
-        } else if share < 1.0 {
-            "middle"
-        } else {
-            "end"
+    let series = |name: &str, kind: usize| {
+        let among = violations.iter().filter(|v| usize::from(**v) == kind).count();
+        let bar = |(i, [safe, fell]): (usize, &[f64; 2])| {
+            let x = low + width * i as f64;
+            if kind == 0 { (x, 0.0, *safe) } else { (x, *safe, safe + fell) }
         };
-        let _ =
-            writeln!(svg, r#"<text class="{class}" x="{:.1}" y="{}">{value:.0}</text>"#, x0 + share * width, y0 + 18.0);
-    }
+        let band = if low.is_finite() { counts.iter().enumerate().map(bar).collect() } else { Vec::new() };
+        Series { name: format!("{name} ({among})"), mark: Mark::Bars, band, colour: kind, ..Series::default() }
+    };
+    vec![series("no violation", 0), series("violation", 1)]
 }

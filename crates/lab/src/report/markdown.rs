@@ -2,39 +2,38 @@
 
 use std::fmt::Write as _;
 
-use super::figure::title;
-use super::{Group, Report};
+use super::{Group, Report, Variant};
 use crate::stats::SeedStats;
 use crate::wording::{capital, measured, measured_like, plural};
 
 pub fn markdown(report: &Report) -> String {
     let most = report.groups.iter().map(|g| g.runs.len()).max().unwrap_or(0);
     let mut out = String::new();
-    table(&mut out, report, "PtR/#V × 1000", |method, robot| {
-        let theirs = report.paper(method, robot).map_or(String::new(), |p| format!(" (paper {p:.2})"));
-        let ours = report.group(method, robot).map_or("–".into(), |group| ratio(group, most));
+    table(&mut out, report, "PtR/#V × 1000", |variant, robot| {
+        let theirs = report.paper(variant, robot).map_or(String::new(), |p| format!(" (paper {p:.2})"));
+        let ours = report.group(variant, robot).map_or("–".into(), |group| ratio(group, most));
         format!("{ours}{theirs}")
     });
     out.push('\n');
-    table(&mut out, report, "PtR, #V → 1000 × ratio of the means", |method, robot| {
+    table(&mut out, report, "PtR, #V → 1000 × ratio of the means", |variant, robot| {
         let parts = |g: &Group| {
             let ratio = g.ratio_of_means_x1000.map_or(String::new(), |ratio| format!(" → {}", measured(ratio)));
             format!("{}, {}{ratio}", spread(&g.ptr), spread(&g.violations))
         };
-        report.group(method, robot).map_or("–".into(), parts)
+        report.group(variant, robot).map_or("–".into(), parts)
     });
     let _ = writeln!(out, "\n{}", report.budget);
     out
 }
 
-fn table(out: &mut String, report: &Report, name: &str, cell: impl Fn(&str, &str) -> String) {
+fn table(out: &mut String, report: &Report, name: &str, cell: impl Fn(&Variant, &str) -> String) {
     let robots = report.robots();
     let heads: Vec<String> = robots.iter().map(|robot| capital(robot)).collect();
     let _ = writeln!(out, "| {name} | {} |", heads.join(" | "));
     let _ = writeln!(out, "|---|{}", "---|".repeat(robots.len()));
-    for method in report.methods() {
-        let cells: Vec<String> = robots.iter().map(|robot| cell(method, robot)).collect();
-        let _ = writeln!(out, "| {} | {} |", title(method), cells.join(" | "));
+    for variant in report.variants() {
+        let cells: Vec<String> = robots.iter().map(|robot| cell(variant, robot)).collect();
+        let _ = writeln!(out, "| {} | {} |", variant.title(), cells.join(" | "));
     }
 }
 

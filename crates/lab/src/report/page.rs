@@ -2,10 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::figure::title;
-use super::{Group, Report, Run};
+use super::{Group, Report, ReportedRun, Variant};
+use crate::markup::{escape, page};
 use crate::stats::SeedStats;
-use crate::svg::escape;
 use crate::wording::{capital, duration, grouped, measured, measured_like, noun, plural};
 
 const STYLE: &str = include_str!("page.css");
@@ -16,11 +15,7 @@ pub fn html(report: &Report) -> String {
     let steps: u64 = report.groups.iter().flat_map(|g| &g.runs).map(|r| r.stats.steps).sum();
     let _ = write!(
         out,
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" content=\"light dark\">\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\
-         <title>Skill-based safe reinforcement learning: report</title>\n<style>{STYLE}</style></head><body>\n\
-         <h1>Skill-based safe reinforcement learning with risk planning</h1>\n\
+        "<h1>Skill-based safe reinforcement learning with risk planning</h1>\n\
          <p class=\"soft\">{} on {}, {} environment steps in all. {} Made by sskp {}; every number is in the JSON file beside \
          this page, every figure also a file of its own.</p>\n",
         plural(runs as u64, "run"),
@@ -42,8 +37,7 @@ pub fn html(report: &Report) -> String {
     comparisons(&mut out, report);
     rest.iter().for_each(|section| figures(&mut out, section));
     provenance(&mut out, report);
-    out.push_str("</body></html>\n");
-    out
+    page("Skill-based safe reinforcement learning: report", STYLE, &out)
 }
 
 fn figures(out: &mut String, section: &super::Section) {
@@ -94,11 +88,11 @@ fn table_1(out: &mut String, report: &Report) {
     };
     let mut head = vec!["method".to_string()];
     head.extend(robots.iter().map(|robot| capital(robot)));
-    let row = |method: &&str| {
+    let row = |variant: &&Variant| {
         let of = |robot: &&str| {
-            let paper = report.paper(method, robot);
+            let paper = report.paper(variant, robot);
             let paper = paper.map_or(String::new(), |p| format!("<small>paper {p:.2}</small>"));
-            let Some(group) = report.group(method, robot) else {
+            let Some(group) = report.group(variant, robot) else {
                 return format!("<td><span class=\"soft\">no run</span>{paper}</td>");
             };
             let without = match group.without_violation {
@@ -111,9 +105,9 @@ fn table_1(out: &mut String, report: &Report) {
             };
             format!("<td{class}>{value}{without}{paper}</td>")
         };
-        (escape(title(method)), robots.iter().map(of).collect())
+        (escape(&variant.title()), robots.iter().map(of).collect())
     };
-    let rows: Vec<(String, Vec<String>)> = report.methods().iter().map(row).collect();
+    let rows: Vec<(String, Vec<String>)> = report.variants().iter().map(row).collect();
     table(out, &head, &rows);
     out.push_str("</section>\n");
 }
@@ -138,7 +132,7 @@ fn numbers(out: &mut String, report: &Report) {
                 let mut cells = vec![td(Some(&g.ptr)), td(Some(&g.violations)), format!("<td>{ratio}</td>")];
                 cells.push(td(g.final_return.as_ref()));
                 cells.extend(at.map(|_| td(g.return_at.as_ref().map(|r| &r.value))));
-                (escape(title(&g.method)), cells)
+                (escape(&g.variant.title()), cells)
             })
             .collect();
         let _ = writeln!(out, "<h3>{}</h3>", escape(&capital(robot)));
@@ -165,7 +159,9 @@ fn comparisons(out: &mut String, report: &Report) {
             .iter()
             .map(|i| {
                 let cells = [measured(i.probability), interval(i.interval), escape(&names(&i.robots))];
-                (escape(title(&i.y)), cells.map(|c| format!("<td>{c}</td>")).to_vec())
+                let other =
+                    if i.x.settings.is_empty() { i.y.title() } else { format!("{} (by {})", i.y.title(), i.x.title()) };
+                (escape(&other), cells.map(|c| format!("<td>{c}</td>")).to_vec())
             })
             .collect();
         table(out, &head, &rows);
@@ -179,7 +175,7 @@ fn comparisons(out: &mut String, report: &Report) {
             .map(|r| {
                 let ends = r.value.interval.map_or("one run".into(), interval);
                 let cells = [measured(r.value.iqm), ends, escape(&names(&r.robots))];
-                (escape(title(&r.method)), cells.map(|c| format!("<td>{c}</td>")).to_vec())
+                (escape(&r.variant.title()), cells.map(|c| format!("<td>{c}</td>")).to_vec())
             })
             .collect();
         table(out, &head, &rows);
@@ -196,7 +192,7 @@ fn provenance(out: &mut String, report: &Report) {
         let _ = writeln!(
             out,
             "<details><summary>{} on {}, {}</summary>",
-            escape(title(&group.method)),
+            escape(&group.variant.title()),
             escape(&capital(&group.robot)),
             plural(group.runs.len() as u64, "run")
         );
@@ -206,7 +202,7 @@ fn provenance(out: &mut String, report: &Report) {
     out.push_str("</section>\n");
 }
 
-fn one_run(out: &mut String, run: &Run) {
+fn one_run(out: &mut String, run: &ReportedRun) {
     let s = &run.stats;
     let ratio = s.ptr_per_violation_x1000.map_or("undefined".into(), measured);
     let _ = write!(

@@ -1,9 +1,4 @@
-//! What all drawings share: text for markup, and round numbers on axes.
-
-/// Text for HTML and SVG.
-pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
+//! Axes: a range, the round numbers in it, and their names.
 
 /// A range and the round numbers in it.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,6 +6,8 @@ pub struct Scale {
     low: f64,
     high: f64,
     step: f64,
+    /// Drawn as log(1 + v).
+    log: bool,
     /// The round numbers.
     pub ticks: Vec<f64>,
 }
@@ -38,17 +35,28 @@ impl Scale {
         // The sum with 0 makes a zero of a negative zero.
         let ticks = (0..=(last - first) as u32).map(|i| (first + f64::from(i)) * step + 0.0);
         let room = 1e-9 * (high - low);
-        Self { low, high, step, ticks: ticks.filter(|t| *t >= low - room && *t <= high + room).collect() }
+        Self { low, high, step, log: false, ticks: ticks.filter(|t| *t >= low - room && *t <= high + room).collect() }
+    }
+
+    /// One from 0 on that holds these values and counts by orders of magnitude: 0, 1, 10, …
+    pub fn orders_of_magnitude(values: impl Iterator<Item = f64>) -> Self {
+        let high = values.filter(|v| v.is_finite()).fold(1.0, f64::max);
+        let powers = (0..).map(|i| 10f64.powi(i)).take_while(|power| *power <= high);
+        Self { low: 0.0, high, step: 1.0, log: true, ticks: std::iter::once(0.0).chain(powers).collect() }
     }
 
     /// Where a value lies, from 0 to 1.
     pub fn place(&self, value: f64) -> f64 {
-        (value - self.low) / (self.high - self.low)
+        match self.log {
+            true => value.max(0.0).ln_1p() / self.high.ln_1p(),
+            false => (value - self.low) / (self.high - self.low),
+        }
     }
 
     /// A tick in words: as many decimals as tell neighbours apart, thousands and millions as k and M.
     pub fn label(&self, tick: f64) -> String {
-        let largest = self.ticks.iter().fold(0.0f64, |a, t| a.max(t.abs()));
+        // Orders of magnitude have nothing in common that could be left out.
+        let largest = if self.log { tick } else { self.ticks.iter().fold(0.0f64, |a, t| a.max(t.abs())) };
         let (unit, letter) = match largest {
             l if l >= 1e6 => (1e6, "M"),
             l if l >= 1e4 => (1e3, "k"),
@@ -57,8 +65,9 @@ impl Scale {
         if tick == 0.0 {
             return "0".into();
         }
+        let step = if self.log { unit } else { self.step };
         let decimals = (0..12).find(|d| {
-            let shifted = self.step / unit * 10f64.powi(*d);
+            let shifted = step / unit * 10f64.powi(*d);
             (shifted - shifted.round()).abs() < 1e-6 * shifted
         });
         let decimals = decimals.unwrap_or(12) as usize;
@@ -92,6 +101,13 @@ mod tests {
         assert_eq!(axis(0.0, 0.0, 5.0, true).1, ["0", "1"], "half a violation is none");
         assert_eq!(axis(0.0, 2.5, 5.0, true).1, ["0", "0.5", "1.0", "1.5", "2.0", "2.5"]);
         assert_eq!(axis(-7.0, 1290.0, 5.0, true).0, [-500.0, 0.0, 500.0, 1000.0, 1500.0]);
+    }
+
+    #[test]
+    fn orders_of_magnitude_have_short_names() {
+        let axis = Scale::orders_of_magnitude([3.0, 2e6].into_iter());
+        let labels: Vec<String> = axis.ticks.iter().map(|t| axis.label(*t)).collect();
+        assert_eq!(labels, ["0", "1", "10", "100", "1000", "10k", "100k", "1M"]);
     }
 
     #[test]

@@ -2,14 +2,25 @@
 
 use sskp_blocks::record::EpisodeRow;
 
-use crate::report::figure::Curve;
 use crate::stats::window_mean;
+
+/// A line with a band.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    /// Runs it is made of.
+    pub runs: usize,
+    /// x, mean, lowest, highest.
+    pub points: Vec<[f64; 4]>,
+}
+
+/// A number of a run so far.
+pub type Value = fn(&[EpisodeRow]) -> Option<f64>;
 
 /// Points of a curve, at most.
 const POINTS: u64 = 120;
 
 /// Return (mean of the last 20 episodes) against cumulative violations: Figure 3. Drawn as far as half of the runs come.
-pub fn by_violations(method: &str, runs: &[&[EpisodeRow]]) -> Curve {
+pub fn by_violations(runs: &[&[EpisodeRow]]) -> Curve {
     // Of each run, the return in the last episode before the next violation.
     let of = |rows: &[EpisodeRow]| -> Vec<Option<f64>> {
         let last = rows.last().map_or(0, |row| row.cumulative_violations) as usize;
@@ -34,11 +45,11 @@ pub fn by_violations(method: &str, runs: &[&[EpisodeRow]]) -> Curve {
     grid.extend(Some(last).filter(|_| longest > 0));
     grid.sort_unstable();
     grid.dedup();
-    Curve { method: method.into(), runs: runs.len(), points: grid.into_iter().filter_map(at).collect() }
+    Curve { runs: runs.len(), points: grid.into_iter().filter_map(at).collect() }
 }
 
 /// A quantity against environment steps, as far as all runs come: `value` is asked for the rows so far.
-pub fn by_steps(method: &str, runs: &[&[EpisodeRow]], value: impl Fn(&[EpisodeRow]) -> Option<f64>) -> Curve {
+pub fn by_steps(runs: &[&[EpisodeRow]], value: Value) -> Curve {
     let end = runs.iter().map(|rows| rows.last().map_or(0, |row| row.steps)).min().unwrap_or(0);
     let at = |k: u64| -> Option<[f64; 4]> {
         let steps = end * k / POINTS;
@@ -46,7 +57,7 @@ pub fn by_steps(method: &str, runs: &[&[EpisodeRow]], value: impl Fn(&[EpisodeRo
         let here = runs.iter().map(so_far).collect::<Option<Vec<f64>>>()?;
         Some(point(steps as f64, &here))
     };
-    Curve { method: method.into(), runs: runs.len(), points: (0..=POINTS).filter_map(at).collect() }
+    Curve { runs: runs.len(), points: (0..=POINTS).filter_map(at).collect() }
 }
 
 /// Mean return of the last 20 episodes.
@@ -57,6 +68,12 @@ pub fn recent_return(rows: &[EpisodeRow]) -> Option<f64> {
 /// Violations.
 pub fn violations(rows: &[EpisodeRow]) -> Option<f64> {
     Some(rows.last().map_or(0.0, |row| row.cumulative_violations as f64))
+}
+
+/// Whether curves end more than an order of magnitude apart in a column of their points.
+pub fn far_apart<'a>(curves: impl Iterator<Item = &'a Curve> + Clone, column: usize) -> bool {
+    let ends = || curves.clone().filter_map(|c| c.points.last()).map(|point| point[column]);
+    ends().fold(f64::NEG_INFINITY, f64::max) > 10.0 * ends().fold(f64::INFINITY, f64::min)
 }
 
 /// x, mean, lowest, highest.
@@ -75,11 +92,11 @@ mod tests {
     fn returns_against_violations_by_hand() {
         let a = rows(&[(10, 4.0, false), (10, 8.0, true), (10, 0.0, false)]);
         let b = rows(&[(10, 2.0, true), (10, 4.0, true), (10, 6.0, true)]);
-        let curve = by_violations("sac", &[&a, &b]);
+        let curve = by_violations(&[&a, &b]);
         // Run a: 4 before the first, then (4+8+0)/3 = 4. Run b: 2, 3, 4 at 1, 2, 3 violations.
         let expected = [[0.0, 4.0, 4.0, 4.0], [1.0, 3.0, 2.0, 4.0], [2.0, 3.0, 3.0, 3.0], [3.0, 4.0, 4.0, 4.0]];
         assert_eq!(curve.points, expected);
-        let three = by_violations("sac", &[&a, &a, &b]);
+        let three = by_violations(&[&a, &a, &b]);
         assert_eq!(three.points.len(), 2, "one run of three is not enough to go on");
     }
 
@@ -87,11 +104,11 @@ mod tests {
     fn curves_by_steps_go_as_far_as_all_runs() {
         let a = rows(&[(60, 5.0, true), (60, 7.0, false)]);
         let b = rows(&[(30, 1.0, true), (30, 1.0, true), (180, 1.0, false)]);
-        let count = by_steps("sac", &[&a, &b], violations);
+        let count = by_steps(&[&a, &b], violations);
         assert_eq!(count.points.len(), 121);
         assert_eq!(count.points[30], [30.0, 0.5, 0.0, 1.0]);
         assert_eq!(count.points[120], [120.0, 1.5, 1.0, 2.0]);
-        let returns = by_steps("sac", &[&a, &b], recent_return);
+        let returns = by_steps(&[&a, &b], recent_return);
         assert_eq!(returns.points[0], [60.0, 3.0, 1.0, 5.0], "begins where all have an episode");
         assert_eq!(returns.points.last(), Some(&[120.0, 3.5, 1.0, 6.0]));
     }

@@ -1,0 +1,115 @@
+//! Charts as SVG, drawn in one way for every report, page, study and card: axes with round numbers, several series, bands, a
+//! legend. A chart is text that stands by itself as a file and inside an HTML page, and follows the reader's light or dark theme.
+
+mod axis;
+mod lines;
+mod shares;
+mod sheet;
+
+use serde::Serialize;
+
+pub use shares::{ShareBar, ShareChart};
+
+/// Lines, points or bars over two axes. The axes hold all that is drawn.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Chart {
+    /// Above the chart.
+    pub title: String,
+    /// A line below the title.
+    pub subtitle: String,
+    /// Below the horizontal axis.
+    pub x_label: String,
+    /// Above the vertical axis.
+    pub y_label: String,
+    /// Half as wide: several stand beside one another.
+    pub small: bool,
+    /// Whether both axes must hold zero.
+    pub from_zero: bool,
+    /// Which axis counts by orders of magnitude, if one does.
+    pub log: Option<Axis>,
+    /// What is drawn, the first undermost; of curves ([`Mark::Curve`]) the first on top.
+    pub series: Vec<Series>,
+}
+
+/// An axis that is drawn as log(1 + v): it has a zero, and a method with few violations is seen beside one with thousands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Axis {
+    /// Along.
+    X,
+    /// Up.
+    Y,
+}
+
+/// One entry of a legend, and what it stands for.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Series {
+    /// Its name in the legend.
+    pub name: String,
+    /// What a pointer on it is told; nothing if empty.
+    pub about: String,
+    /// x and y. A point that is no number interrupts the line.
+    pub points: Vec<(f64, f64)>,
+    /// How the points are drawn.
+    pub mark: Mark,
+    /// x, lowest and highest y of a shaded band behind them.
+    pub band: Vec<(f64, f64, f64)>,
+    /// Whether the band is drawn as a whisker at every x instead.
+    pub whiskers: bool,
+    /// Which of the [`COLOURS`].
+    pub colour: usize,
+}
+
+/// How points are drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mark {
+    /// Joined by a line.
+    #[default]
+    Line,
+    /// Joined by a line, with a dot at each.
+    LineWithDots,
+    /// Joined by a dashed line.
+    Dashed,
+    /// Joined by a line in the dashes of its colour, with a dot at the end: one curve among many.
+    Curve,
+    /// Joined by level lines that jump at each point: counts.
+    Steps,
+    /// Dots alone.
+    Dots,
+    /// Crosses alone.
+    Crosses,
+    /// The band as bars, each from its x to the next.
+    Bars,
+}
+
+/// Light and dark of the colours, and the dashes of a [`Mark::Curve`]: Okabe and Ito's, which colour-blind people can tell apart,
+/// darkened for white ground or lightened for black where they would be faint. Dashes tell curves apart without any colour.
+pub const COLOURS: [(&str, &str, &str); 10] = [
+    ("#0072b2", "#56b4e9", ""),
+    ("#d55e00", "#ff9248", "7 3"),
+    ("#00875f", "#2fc89a", "2 3"),
+    ("#b4508a", "#e59ac6", "9 3 2 3"),
+    ("#a06c00", "#f0c040", "5 2"),
+    ("#5c6670", "#b4bcc6", "3 2"),
+    ("#7a4bb5", "#bd9af2", ""),
+    ("#3c8dbd", "#8fd0ff", "6 2 1 2"),
+    ("#5c6670", "#b4bcc6", "8 2"),
+    ("#1d2126", "#e8eaed", "1 2"),
+];
+
+impl Chart {
+    /// The chart as SVG.
+    pub fn svg(&self) -> String {
+        sheet::svg(&self.label(), &[self.draw()])
+    }
+
+    fn label(&self) -> String {
+        format!("{}: {} against {}", self.title, self.y_label, self.x_label)
+    }
+}
+
+/// Charts beside one another as one picture, called `label` for those who cannot see it.
+pub fn side_by_side(label: &str, charts: &[Chart]) -> String {
+    sheet::svg(label, &charts.iter().map(Chart::draw).collect::<Vec<_>>())
+}

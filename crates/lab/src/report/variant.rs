@@ -1,0 +1,184 @@
+//! What a row of a table is: a method, and where runs of it differ in their settings, one choice of them.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use toml::{Table, Value};
+
+use crate::run_rows::RunRows;
+
+/// A method; where several choices of its settings stand side by side on one robot, one of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Variant {
+    /// The method.
+    pub method: String,
+    /// The settings that tell it from the others: "batch 7". Empty where there are no others.
+    pub settings: String,
+}
+
+/// Methods in the order of legends and tables, with the names the paper gives them.
+const METHODS: [(&str, &str); 9] = [
+    ("sskp", "SSkP"),
+    ("recovery-rl", "Recovery RL"),
+    ("cpq", "CPQ"),
+    ("smbpo", "SMBPO"),
+    ("sskp-np", "SSkP-NP"),
+    ("sskp-wo-rp", "SSkP-w/o-RP (SPiRL)"),
+    ("sac", "SAC"),
+    ("ssac", "Safe SAC"),
+    // The same learner as SSkP-w/o-RP.
+    ("spirl", "SPiRL"),
+];
+
+impl Variant {
+    /// A method without others beside it.
+    pub fn of(method: &str) -> Self {
+        Self { method: method.into(), settings: String::new() }
+    }
+
+    /// Its place among the methods.
+    pub fn rank(&self) -> usize {
+        METHODS.iter().position(|(name, _)| *name == self.method).unwrap_or(METHODS.len())
+    }
+
+    /// Its name for people: "SAC", or "SAC (batch 7)".
+    pub fn title(&self) -> String {
+        let title = METHODS.iter().find(|(name, _)| *name == self.method).map_or(self.method.as_str(), |m| m.1);
+        if self.settings.is_empty() { title.into() } else { format!("{title} ({})", self.settings) }
+    }
+}
+
+impl PartialOrd for Variant {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Variant {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let key = |v: &Self| (v.rank(), v.method.clone(), v.settings.clone());
+        key(self).cmp(&key(other))
+    }
+}
+
+/// Settings by their dotted names.
+type Settings = BTreeMap<String, String>;
+
+/// Settings named in a title, at most; others are counted.
+const NAMED: usize = 3;
+
+/// The variant that each run is of. Methods are divided by those settings in which runs on one and the same robot differ; what
+/// differs between robots alone is the same choice.
+pub fn variants(all: &[RunRows]) -> Vec<Variant> {
+    let settings: Vec<Settings> = all.iter().map(settings).collect();
+    let of_method =
+        |method: &str| -> Vec<usize> { (0..all.len()).filter(|i| all[*i].config.run.algo == method).collect() };
+    let mut divided: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for rows in all {
+        let run = &rows.config.run;
+        divided.entry(&run.algo).or_insert_with(|| {
+            let own = of_method(&run.algo);
+            let pairs = own.iter().flat_map(|i| own.iter().map(move |j| (*i, *j)));
+            let beside = pairs.filter(|(i, j)| i < j && all[*i].config.run.env == all[*j].config.run.env);
+            beside.flat_map(|(i, j)| differences(&settings[i], &settings[j])).collect()
+        });
+    }
+    let of = |(rows, settings): (&RunRows, &Settings)| {
+        let method = rows.config.run.algo.clone();
+        let keys = &divided[method.as_str()];
+        Variant { settings: named(keys, settings), method }
+    };
+    all.iter().zip(&settings).map(of).collect()
+}
+
+/// Names of the settings that differ, a missing one included.
+fn differences(a: &Settings, b: &Settings) -> Vec<String> {
+    let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+    keys.into_iter().filter(|key| a.get(*key) != b.get(*key)).cloned().collect()
+}
+
+/// "batch 7, learner.width 64", with names as short as they can be.
+fn named(keys: &BTreeSet<String>, settings: &Settings) -> String {
+    let short = |key: &str| {
+        let last = key.rsplit('.').next().unwrap_or(key).to_string();
+        let alone = keys.iter().filter(|k| k.rsplit('.').next() == Some(last.as_str())).count() == 1;
+        if alone { last } else { key.to_string() }
+    };
+    let value = |key: &String| settings.get(key).map_or("unset", String::as_str);
+    let all: Vec<String> = keys.iter().map(|key| format!("{} {}", short(key), value(key))).collect();
+    if all.len() <= NAMED {
+        return all.join(", ");
+    }
+    // So many may look alike in those that are named.
+    let hash = sskp_blocks::checkpoint::sha256(all.join("\n"));
+    format!("{} and {} more, {}", all[..NAMED].join(", "), all.len() - NAMED, &hash[..6])
+}
+
+/// The settings by which a method may be divided: all of its own, and the demonstrations and skills it began with. Seeds and lengths
+/// are no choice of the method, threads change bytes and nothing else.
+fn settings(rows: &RunRows) -> Settings {
+    let mut all = Settings::new();
+    flatten(&rows.config.method, "", &mut all);
+    let run = &rows.config.run;
+    all.insert("contact_costs".into(), run.contact_costs.to_string());
+    // Content counts, not where it lay.
+    for (name, sha256) in [("demos", &run.demos_sha256), ("skills", &run.skills_sha256)] {
+        if !sha256.is_empty() {
+            all.insert(name.into(), sha256.chars().take(8).collect());
+        }
+    }
+    all
+}
+
+fn flatten(table: &Table, path: &str, into: &mut Settings) {
+    for (key, value) in table {
+        let full = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        match value {
+            Value::Table(inner) => flatten(inner, &full, into),
+            Value::String(text) => _ = into.insert(full, text.clone()),
+            other => _ = into.insert(full, other.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Overrides, RunConfig};
+
+    fn run(robot: &str, sets: &[&str]) -> RunRows {
+        let mut overrides = Overrides::default();
+        sets.iter().for_each(|set| overrides.set(set).unwrap());
+        let config = Config::resolve(&Default::default(), RunConfig::new("sac", robot, 0, 100), &overrides).unwrap();
+        let (text, source) = (String::new(), "x".into());
+        RunRows { source, config, episodes: vec![], text, summary: None, manifest: None, plan_study: None }
+    }
+
+    fn titles(runs: &[RunRows]) -> Vec<String> {
+        variants(runs).iter().map(Variant::title).collect()
+    }
+
+    #[test]
+    fn methods_are_divided_where_runs_on_one_robot_differ() {
+        assert_eq!(titles(&[run("toy", &[]), run("toy", &["run.threads=2"])]), ["SAC", "SAC"]);
+        assert_eq!(
+            titles(&[run("toy", &[]), run("hopper", &["sac.batch=7"])]),
+            ["SAC", "SAC"],
+            "one choice for each robot"
+        );
+        let batches =
+            titles(&[run("toy", &["sac.batch=7"]), run("toy", &["sac.batch=8"]), run("hopper", &["sac.batch=8"])]);
+        assert_eq!(batches, ["SAC (batch 7)", "SAC (batch 8)", "SAC (batch 8)"]);
+    }
+
+    #[test]
+    fn what_is_named_the_same_twice_has_its_whole_name() {
+        let keys = BTreeSet::from(["a.width", "b.width", "b.batch"].map(String::from));
+        let settings = Settings::from([("a.width", "1"), ("b.batch", "3")].map(|(k, v)| (k.into(), v.into())));
+        assert_eq!(named(&keys, &settings), "a.width 1, batch 3, b.width unset");
+        let many: BTreeSet<String> = (0..5).map(|i| format!("k{i}")).collect();
+        let of = |last: &str| named(&many, &Settings::from([("k4".to_string(), last.to_string())]));
+        assert!(of("1").starts_with("k0 unset, k1 unset, k2 unset and 2 more, ") && of("1") != of("2"), "{}", of("1"));
+    }
+}
