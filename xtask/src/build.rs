@@ -1,4 +1,4 @@
-//! Building `sskp` and finding the result, wherever Cargo puts it.
+//! Building our programs and finding the result, wherever Cargo puts it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,26 +15,32 @@ pub fn cargo(root: &Path) -> Command {
     command
 }
 
-/// Builds the command line `sskp` for release and returns its path.
-pub fn sskp(root: &Path) -> Result<PathBuf> {
-    println!("building sskp");
+/// The command line that users have.
+pub const SSKP: &str = "sskp";
+/// What is timed, and the show of the robots: `crates/bench`.
+pub const BENCH: &str = "sskp-bench";
+
+/// Builds [`SSKP`] or [`BENCH`], a package and its program of the same name, for release and returns the program's path.
+pub fn program(root: &Path, name: &str) -> Result<PathBuf> {
+    println!("building {name}");
     let output = cargo(root)
-        .args(["build", "--release", "--package", "sskp", "--message-format", "json-render-diagnostics"])
+        .args(["build", "--release", "--package", name, "--message-format", "json-render-diagnostics"])
         .stderr(Stdio::inherit())
         .output()
         .context("cargo could not be started")?;
-    ensure!(output.status.success(), "sskp could not be built: see the compiler's messages above");
-    executable(&String::from_utf8_lossy(&output.stdout)).context("cargo built no program named sskp")
+    ensure!(output.status.success(), "{name} could not be built: see the compiler's messages above");
+    let messages = String::from_utf8_lossy(&output.stdout);
+    executable(&messages, name).with_context(|| format!("cargo built no program named {name}"))
 }
 
 /// Reads the program's path from Cargo's messages. Asking Cargo is right for every setting that moves the result:
 /// CARGO_TARGET_DIR, a configured target folder, or another build target.
-fn executable(messages: &str) -> Option<PathBuf> {
+fn executable(messages: &str, program: &str) -> Option<PathBuf> {
     messages
         .lines()
         .filter_map(|message| json::text(message, "executable"))
         .map(PathBuf::from)
-        .find(|path| path.file_stem().is_some_and(|name| name == "sskp"))
+        .find(|path| path.file_stem().is_some_and(|name| name == program))
 }
 
 #[cfg(test)]
@@ -50,7 +56,7 @@ mod tests {
             "\n",
             r#"{"reason":"build-finished","success":true}"#,
         );
-        assert_eq!(executable(messages), Some(PathBuf::from("/some where/release/sskp")));
-        assert_eq!(executable(r#"{"reason":"build-finished","success":true}"#), None);
+        assert_eq!(executable(messages, SSKP), Some(PathBuf::from("/some where/release/sskp")));
+        assert_eq!(executable(messages, BENCH), None);
     }
 }

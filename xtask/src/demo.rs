@@ -7,15 +7,17 @@ use anyhow::{Context, Result};
 
 use crate::build;
 
-/// Builds `sskp`, runs its demonstration in the repository's root, and hands on its exit code.
+/// Builds `sskp`, runs its demonstration in the repository's root, and hands on its exit code. With `--robots` the show of
+/// `crates/bench` instead, which trains nothing.
 pub fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
-    let program = build::sskp(root)?;
-    start(&program, root, arguments)
+    let (show, arguments): (Vec<String>, Vec<String>) = arguments.iter().cloned().partition(|word| word == "--robots");
+    let (name, verb) = if show.is_empty() { (build::SSKP, "demo") } else { (build::BENCH, "robots") };
+    start(&build::program(root, name)?, verb, root, &arguments)
 }
 
-fn start(program: &Path, root: &Path, arguments: &[String]) -> Result<ExitCode> {
+fn start(program: &Path, verb: &str, root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let mut command = Command::new(program);
-    command.current_dir(root).arg("demo");
+    command.current_dir(root).arg(verb);
     if !arguments.iter().any(|argument| argument == "--out" || argument.starts_with("--out=")) {
         command.args(["--out", "runs/demo"]);
     }
@@ -39,11 +41,11 @@ mod tests {
         write_script(&program, "echo \"$@\" > arguments\nexit 2");
         let arguments_seen = || fs::read_to_string(folder.path().join("arguments")).unwrap();
 
-        let code = start(&program, folder.path(), &["--seed".into(), "3".into()]).unwrap();
+        let code = start(&program, "demo", folder.path(), &["--seed".into(), "3".into()]).unwrap();
         assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::from(2)));
         assert_eq!(arguments_seen(), "demo --out runs/demo --seed 3\n");
 
-        start(&program, folder.path(), &["--out=elsewhere".into()]).unwrap();
+        start(&program, "demo", folder.path(), &["--out=elsewhere".into()]).unwrap();
         assert_eq!(arguments_seen(), "demo --out=elsewhere\n");
     }
 }

@@ -39,7 +39,7 @@ enum Command {
     Test,
     /// Build `sskp`, train the paper's method on Hopper for a few minutes, and write pages about it to runs/demo
     Demo {
-        /// Further arguments for `sskp demo`
+        /// Further arguments for `sskp demo`; with `--robots` nothing is trained, and every robot is shown with a scripted controller
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         arguments: Vec<String>,
     },

@@ -12,7 +12,6 @@ use sskp_lab::{replay_page, run_page};
 
 use crate::error::OrUsage;
 use crate::options::Signals;
-use crate::parade::Parade;
 
 /// Train the paper's method on Hopper for a few minutes and write pages that show what it learnt
 ///
@@ -33,12 +32,6 @@ pub struct Args {
     /// One setting, as in `sskp train`; may be given many times
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Train nothing: play every robot with a scripted and a random controller, and write a page for each
-    #[arg(long, conflicts_with_all = ["total_steps", "set"])]
-    robots: bool,
-    /// Episodes of each robot with each controller
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000), requires = "robots")]
-    episodes: u64,
     /// No progress display
     #[arg(long, short)]
     quiet: bool,
@@ -50,9 +43,6 @@ impl Args {
         std::fs::create_dir_all(&self.out)
             .with_context(|| format!("the folder {} cannot be made", self.out.display()))
             .or_usage()?;
-        if self.robots {
-            return Parade { out: self.out, seed: self.seed, episodes: self.episodes }.run(registry);
-        }
         let mut overrides = Overrides::default();
         // A row for the curves every few episodes: the run is short.
         overrides.set("sskp.log_every=1000").or_usage()?;

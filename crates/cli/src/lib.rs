@@ -17,20 +17,14 @@
 //! To add a verb: one file with a `clap` struct called `Args` and its `run`, the file's `mod` line, and one line of
 //! `verbs!`.
 
-mod bench_envs;
-mod bench_methods;
-mod bench_plan;
-mod bench_update;
 mod collect;
 mod data;
 mod demo;
 mod error;
 mod eval;
 mod fall_study;
-mod gaits;
 mod numbers;
 mod options;
-mod parade;
 mod plan_study;
 mod report;
 mod resume;
@@ -95,14 +89,6 @@ verbs! {
     Skills(skills),
     Collect(collect),
     Data(data),
-    #[command(hide = true)]
-    BenchEnvs(bench_envs),
-    #[command(hide = true)]
-    BenchUpdate(bench_update),
-    #[command(hide = true)]
-    BenchMethods(bench_methods),
-    #[command(hide = true)]
-    BenchPlan(bench_plan),
 }
 
 /// Runs the command line of this process with the environments and methods of `registry`.

@@ -33,7 +33,7 @@ fn a_robots_contract_lists_every_action_and_observation() {
 #[test]
 fn an_unknown_robot_is_refused_with_the_list_of_known_ones() {
     let folder = Folder::new();
-    for args in ["robots hoper", "rollout --env hoper", "rollout --env-id hoper", "bench-envs --task hoper"] {
+    for args in ["robots hoper", "rollout --env hoper", "rollout --env-id hoper", "rollout --task hoper"] {
         let ran = folder.sskp(args);
         assert_eq!(ran.code, 2, "{args}");
         for robot in &robots() {
@@ -50,21 +50,6 @@ fn a_reader_that_closes_the_pipe_is_no_error() {
         let ran = folder.sskp_unheard(args);
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{args}");
     }
-}
-
-#[test]
-fn the_demo_of_the_robots_plays_each_and_writes_a_page_for_it() {
-    let folder = Folder::new();
-    let ran = folder.sskp("demo --robots --out runs/demo --episodes 1");
-    assert_eq!(ran.code, 0, "{}", ran.err);
-    for robot in &robots() {
-        let page = format!("runs/demo/{}.html", robot.name);
-        assert!(ran.out.contains(&page), "{}", ran.out);
-        assert!(folder.read(&page).len() < 1_000_000);
-        assert!(ran.out.lines().any(|l| l.starts_with(&robot.name) && l.contains("random")), "{}", ran.out);
-        assert!(ran.out.lines().any(|l| l.starts_with(&robot.name) && l.contains("scripted")), "{}", ran.out);
-    }
-    assert!(!ran.err.contains('\u{1b}') && !ran.err.contains('\r'), "no bar where there is no terminal: {:?}", ran.err);
 }
 
 #[test]
@@ -101,29 +86,4 @@ fn a_demo_that_cannot_make_its_folder_says_so() {
     let folder = Folder::new();
     folder.write("runs", "a file");
     folder.sskp("demo").refused(&["runs/demo cannot be made"]);
-}
-
-#[test]
-fn the_benchmark_prints_one_line_of_json() {
-    let out = Folder::new().sskp("bench-envs --env toy --threads 2 --seconds 0.05 --json").ok().out;
-    assert_eq!(out.lines().count(), 1);
-    for part in
-        ["{\"env\":\"toy\",\"threads\":2,\"steps\":", "\"seconds\":", "\"steps_per_second\":", "\"rss_per_env_kib\":"]
-    {
-        assert!(out.contains(part), "{out}");
-    }
-    assert_eq!(Folder::new().sskp("bench-envs --env toy --seconds 0").code, 2);
-    let out = Folder::new().sskp("bench-plan --env toy --width 16 --seconds 0.01 --json").ok().out;
-    assert_eq!(out.lines().count(), 1);
-    for part in ["{\"env\":\"toy\",\"obs\":5,\"dim\":10,\"width\":16,", "\"us_per_plan\":", "\"share_of_peak\":"] {
-        assert!(out.contains(part), "{out}");
-    }
-    let out = Folder::new().sskp("bench-methods --env toy --list --json").ok().out;
-    assert_eq!(out.lines().count(), sskp_methods::bench::ROWS.len());
-    let out = Folder::new().sskp("bench-methods --env toy --row sskp-risk --seconds 0.01 --json").ok().out;
-    assert_eq!(out.lines().count(), 1);
-    // 15·256 + 256·256 + 256 weights and 513 biases.
-    for part in ["\"batch\":256,\"parameters\":70145,", "\"ms_per_update\":", "\"share_of_peak\":"] {
-        assert!(out.contains(part), "{out}");
-    }
 }

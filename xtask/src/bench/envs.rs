@@ -105,7 +105,7 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
     let script = root.join("benches/envs_gymnasium.py");
     let python =
         virtual_environment(&root.join("vendor/venv-envs"), &Python::new("python3"), &REQUIREMENTS, "about 240 MB")?;
-    let sskp = build::sskp(root)?;
+    let sskp = build::program(root, build::BENCH)?;
 
     let time = record::now();
     let mut sides = vec![Side::GymnasiumBlock, ONE, Side::Gymnasium];
@@ -127,7 +127,7 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
                 let mut command = match side {
                     Side::Ours { threads } => {
                         let mut command = Command::new(&sskp);
-                        command.args(["bench-envs", "--json", "--threads", &threads.to_string()]);
+                        command.args(["envs", "--json", "--threads", &threads.to_string()]);
                         command
                     }
                     Side::Gymnasium | Side::GymnasiumBlock => {

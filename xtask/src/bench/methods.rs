@@ -50,7 +50,7 @@ struct Row {
 
 /// The updates there are, a line of JSON with its sizes for each. An unknown robot is refused.
 pub fn updates(programs: &Programs, env: &str) -> Result<Vec<String>> {
-    measure_all(Command::new(programs.sskp).args(["bench-methods", "--json", "--list", "--env", env]))
+    measure_all(Command::new(programs.sskp).args(["methods", "--json", "--list", "--env", env]))
 }
 
 pub fn run(root: &Path, programs: &Programs, updates: &[String], plan: &Plan) -> Result<()> {
@@ -64,7 +64,7 @@ pub fn run(root: &Path, programs: &Programs, updates: &[String], plan: &Plan) ->
             let name = json::text(update, "row").unwrap_or_default();
             let ours = || {
                 let mut command = Command::new(programs.sskp);
-                measure(command.args(["bench-methods", "--json", "--env", env, "--row", &name, "--seconds", &seconds]))
+                measure(command.args(["methods", "--json", "--env", env, "--row", &name, "--seconds", &seconds]))
             };
             let theirs = || {
                 let mut command = Command::new(programs.python);

@@ -47,7 +47,7 @@ struct Row {
 pub fn run(root: &Path, options: &Options) -> Result<()> {
     let script = root.join("benches/plan_python.py");
     let (environment, python) = update::environment(root)?;
-    let sskp = build::sskp(root)?;
+    let sskp = build::program(root, build::BENCH)?;
     let time = record::now();
     let seconds = options.seconds.to_string();
     let mut rows: Vec<Row> = Vec::new();
@@ -58,7 +58,7 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
             for width in WIDTHS {
                 let ours = || {
                     let mut command = Command::new(&sskp);
-                    command.args(["bench-plan", "--json", "--env", env, "--seconds", &seconds]);
+                    command.args(["plan", "--json", "--env", env, "--seconds", &seconds]);
                     measure(command.args(["--width", &width.to_string()]))
                 };
                 let theirs = |obs: f64| {

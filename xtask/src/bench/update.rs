@@ -108,7 +108,7 @@ struct Arithmetic {
 
 pub fn run(root: &Path, options: &Options) -> Result<()> {
     let (environment, python) = environment(root)?;
-    let sskp = build::sskp(root)?;
+    let sskp = build::program(root, build::BENCH)?;
     // Before anything is written that would make the tree another.
     let (time, commit) = (record::now(), record::commit(root));
     let programs = methods::Programs { sskp: &sskp, python: &python, environment: &environment };
@@ -143,7 +143,7 @@ fn steps(root: &Path, options: &Options, programs: &methods::Programs, time: &st
                 let mut command = match side {
                     Side::Ours => {
                         let mut command = Command::new(programs.sskp);
-                        command.args(["bench-update", "--json"]);
+                        command.args(["update", "--json"]);
                         command
                     }
                     Side::Sb3 | Side::Sbx => {

@@ -1,4 +1,4 @@
-//! `sskp bench-update`: how fast SAC learns here, and what share of the machine's arithmetic that is.
+//! How fast SAC learns here, and what share of the machine's arithmetic that is.
 //! `cargo xtask bench update` calls it.
 //!
 //! What is timed is the method as it trains: one environment step and one update per step, through the same run that
@@ -18,13 +18,13 @@ use sskp_lab::registry::Registry;
 use sskp_methods::sac::{Sac, SacConfig};
 use sskp_methods::{Method as _, Setup};
 
-use crate::options;
+use crate::Robot;
 
 /// Measure environment steps per second of SAC with one update per step, at its default sizes
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    robot: options::Robot,
+    robot: Robot,
     /// Threads of the learner
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: u16,

@@ -1,4 +1,4 @@
-//! `sskp demo --robots`: every robot for a few episodes, as a table and as pages to look at.
+//! `cargo xtask demo --robots`: every robot for a few episodes, as a table and as pages to look at.
 
 use std::io::{IsTerminal as _, Write as _, stderr, stdout};
 use std::path::{Path, PathBuf};
@@ -15,13 +15,19 @@ use sskp_lab::replay_page;
 use sskp_lab::rollout::{Recording, Stage};
 
 use crate::gaits;
-use crate::table::Table;
 
-/// Where the pages go, the seed of start states and random actions, and the episodes of each robot with each controller.
-pub struct Parade {
-    pub out: PathBuf,
-    pub seed: u64,
-    pub episodes: u64,
+/// Play every robot with a scripted and a random controller, and write a page for each
+#[derive(clap::Args)]
+pub struct Args {
+    /// Folder for the pages
+    #[arg(long, default_value = "runs/demo", value_name = "FOLDER")]
+    out: PathBuf,
+    /// Seed of start states and random actions
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Episodes of each robot with each controller
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    episodes: u64,
 }
 
 /// What chooses the actions.
@@ -49,7 +55,7 @@ struct Played {
     longest: Recording,
 }
 
-impl Parade {
+impl Args {
     /// Plays and writes.
     pub fn run(self, registry: &Registry) -> Result<()> {
         let mut jobs = Vec::new();
@@ -58,10 +64,12 @@ impl Parade {
             jobs.push((robot, Controller::Random));
         }
         let most: u64 = jobs.iter().map(|(robot, _)| self.episodes * limit(registry, robot)).sum();
+        std::fs::create_dir_all(&self.out)
+            .with_context(|| format!("the folder {} cannot be made", self.out.display()))?;
         let bar = progress(most);
-
-        let mut table = Table::new(&["robot", "controller", "episodes", "steps", "return", "violations", "steps/s"]);
-        table = table.right(&[2, 3, 4, 5, 6]);
+        let mut table = vec![line(
+            ["robot", "controller", "episodes", "steps", "return", "violations", "steps/s"].map(String::from),
+        )];
         let mut pages = Vec::new();
         for (i, (robot, controller)) in jobs.iter().enumerate() {
             bar.set_message(format!("{} {}", robot.name, controller.name()));
@@ -79,7 +87,7 @@ impl Parade {
             if !stderr().is_terminal() {
                 eprintln!("{} of {}: {} {}, {} steps", i + 1, jobs.len(), cells[0], cells[1], cells[3]);
             }
-            table.row(cells);
+            table.push(line(cells));
             // The first job of each robot is the one to look at: its gait where it has one.
             if i == 0 || jobs[i - 1].0.name != robot.name {
                 pages.push(self.page(robot, *controller, played.longest)?);
@@ -88,7 +96,11 @@ impl Parade {
         bar.finish_and_clear();
 
         let mut out = stdout().lock();
-        writeln!(out, "{table}\nreturn is the mean of an episode's; steps/s with every frame recorded\n")?;
+        writeln!(
+            out,
+            "{}\n\nreturn is the mean of an episode's; steps/s with every frame recorded\n",
+            table.join("\n")
+        )?;
         writeln!(out, "open in a browser:")?;
         for page in pages {
             writeln!(out, "  {}", page.display())?;
@@ -102,6 +114,11 @@ impl Parade {
         replay_page::write_html(&episode.into_page(robot, subtitle), Path::new(&path))?;
         Ok(path)
     }
+}
+
+/// One line of the table: names to the left, numbers to the right.
+fn line([robot, controller, episodes, steps, earned, violations, rate]: [String; 7]) -> String {
+    format!("{robot:<8}  {controller:<10}  {episodes:>8}  {steps:>6}  {earned:>8}  {violations:>10}  {rate:>8}")
 }
 
 fn limit(registry: &Registry, robot: &EnvEntry) -> u64 {

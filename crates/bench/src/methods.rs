@@ -1,4 +1,4 @@
-//! `sskp bench-methods`: how long one gradient update of every learner takes here, and what share of the machine's arithmetic
+//! How long one gradient update of every learner takes here, and what share of the machine's arithmetic
 //! that is. `cargo xtask bench update` calls it.
 //!
 //! What is timed is the function that training calls, at default settings, on one thread ([`sskp_methods::bench`]). Operations are
@@ -14,14 +14,14 @@ use sskp_blocks::nets::linalg;
 use sskp_lab::registry::Registry;
 use sskp_methods::bench::{ROWS, Row};
 
-use crate::bench_update::peak_gflops;
-use crate::options;
+use crate::Robot;
+use crate::update::peak_gflops;
 
 /// Measure the median time of one update of every learner, on one thread
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    robot: options::Robot,
+    robot: Robot,
     /// Measure this update only
     #[arg(long, value_parser = PossibleValuesParser::new(ROWS.iter().map(|row| row.name)))]
     row: Option<String>,

@@ -1,4 +1,4 @@
-//! `sskp bench-plan`: how long one decision of the risk planner takes here, and what share of the machine's arithmetic that is.
+//! How long one decision of the risk planner takes here, and what share of the machine's arithmetic that is.
 //! `cargo xtask bench plan` calls it.
 //!
 //! What is timed is Algorithm 1 as a run calls it: the planner at its default sizes, scored by a risk predictor with random
@@ -15,14 +15,14 @@ use sskp_methods::sskp::planner::{Gaussian, Planner};
 use sskp_methods::sskp::risk::RiskPredictor;
 use sskp_methods::sskp::{PlannerConfig, RiskConfig, SskpConfig};
 
-use crate::bench_update::peak_gflops;
-use crate::options;
+use crate::Robot;
+use crate::update::peak_gflops;
 
 /// Measure the time of the fastest plan, on one thread
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    robot: options::Robot,
+    robot: Robot,
     /// Width of the risk predictor
     #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=4096))]
     width: u16,

@@ -180,11 +180,11 @@ mod tests {
     use super::*;
     use sskp_blocks::registry::EnvOptions;
     use sskp_blocks::rng::Rng;
-    use sskp_robots::robots;
+    use sskp_lab::registry::Registry;
 
     #[test]
     fn every_robot_has_a_gait_that_lasts_longer_and_earns_more_than_random_actions() {
-        for robot in &robots() {
+        for robot in Registry::standard().envs() {
             let gait = find(&robot.name).unwrap_or_else(|| panic!("{} has no gait", robot.name));
             let mut env = robot.make(EnvOptions::default()).unwrap();
             let (dt, mut action) = (env.spec().dt, vec![0.0; env.spec().action_dim]);

@@ -1,4 +1,4 @@
-//! `sskp bench-envs`: how fast a robot steps here and what one more of it costs in memory. `cargo xtask bench envs` calls it.
+//! How fast a robot steps here and what one more of it costs in memory. `cargo xtask bench envs` calls it.
 
 use std::hint::black_box;
 use std::io::{Write as _, stdout};
@@ -10,13 +10,13 @@ use sskp_blocks::env::Env;
 use sskp_blocks::rng::Rng;
 use sskp_lab::registry::Registry;
 
-use crate::options;
+use crate::Robot;
 
 /// Measure steps per second under random actions, resets included
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    robot: options::Robot,
+    robot: Robot,
     /// Threads, each with a robot of its own
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
