@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use sskp_blocks::env::Env;
 use sskp_blocks::registry::EnvOptions;
 use sskp_lab::config::Overrides;
@@ -42,7 +42,7 @@ pub fn overrides(config: Option<&Path>, sets: &[String]) -> anyhow::Result<Overr
     Ok(overrides)
 }
 
-/// Ctrl-C and SIGTERM: the first asks the run to write a checkpoint and leave, a second Ctrl-C leaves at once.
+/// Ctrl-C, SIGTERM and SIGHUP (a terminal that was closed): the first asks the run to write a checkpoint and leave, a second Ctrl-C leaves at once.
 pub struct Signals(Arc<AtomicBool>);
 
 impl Signals {
@@ -53,6 +53,7 @@ impl Signals {
         signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&stop))?;
         signal_hook::flag::register(SIGINT, Arc::clone(&stop))?;
         signal_hook::flag::register(SIGTERM, Arc::clone(&stop))?;
+        signal_hook::flag::register(SIGHUP, Arc::clone(&stop))?;
         Ok(Self(stop))
     }
 

@@ -37,6 +37,9 @@ impl Args {
     /// Runs the verb.
     pub fn run(self, registry: &Registry) -> Result<()> {
         let mut sweep = Sweep::read(registry, &self.file, self.out.as_deref()).or_usage()?;
+        for warning in &sweep.warnings {
+            eprintln!("warning: {warning}");
+        }
         if self.dry_run {
             return list(&sweep);
         }

@@ -4,6 +4,7 @@
 pub mod chart;
 pub mod config;
 pub mod data;
+pub mod display;
 pub mod episodes;
 pub mod events;
 pub mod fall_study;

@@ -7,7 +7,7 @@ use sskp_blocks::{Error, Result};
 use sskp_methods::sskp::skill_files::{self, FittedSkills, SkillFiles};
 
 use crate::config::Config;
-use crate::run_dir::Display;
+use crate::display::Display;
 use crate::train::{Session, build, demonstrations};
 
 /// The skill model for the demonstrations and the settings of a configuration: the one that is kept, or one fitted now; and the
@@ -21,7 +21,7 @@ pub fn fit(config: &mut Config, session: &Session) -> Result<Option<(FittedSkill
     let demos = demonstrations(&mut config.run, env.spec())?;
     let warn = |text: &str| eprintln!("warning: {text}");
     let files = SkillFiles { named: None, cache: session.cache.clone(), warn };
-    let mut display = Display::new(0, session.quiet);
+    let mut display = Display::new(0, "steps", session.quiet);
     let mut stopped = false;
     let fitted = skill_files::obtain(&settings, &demos, &files, &mut |stage, done, total| {
         display.stage(stage, done, total);

@@ -6,8 +6,8 @@ use sskp_blocks::record::{EpisodeRow, Metrics, Recorder};
 use sskp_blocks::run::{Clock, Run};
 use sskp_blocks::{Error, Result};
 
+use crate::display::Display;
 use crate::episodes::line;
-use crate::run_dir::Display;
 use crate::run_rows::RunRows;
 use crate::train::{Prepared, Session, Stop, prepare};
 
@@ -67,7 +67,7 @@ pub fn verify(rows: &RunRows, episodes: u64, session: Session) -> Result<Verdict
     };
     let (stop, quiet) = (session.stop.clone(), session.quiet);
     let prepared = prepare(&rows.config, session)?;
-    let display = Display::new(last.steps, quiet);
+    let display = Display::new(last.steps, "steps", quiet);
     let mut witness = Witness { expected, same: 0, difference: None, stop, display };
     let stopped = prepared.play(&mut witness)?;
     witness.display.finish();

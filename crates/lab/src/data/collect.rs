@@ -12,10 +12,6 @@
 //! ones then fill up the number of episodes or steps asked for, half of which is theirs in any case. Last, all are put
 //! into a random order, so that no part of the file is of one kind.
 
-use std::io::IsTerminal;
-use std::time::{Duration, Instant};
-
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value, json};
 use sskp_blocks::demos::{Demonstrations, Ending, Trajectory};
 use sskp_blocks::record::{EpisodeRow, Metrics, Recorder};
@@ -24,8 +20,10 @@ use sskp_blocks::run::{Clock, Run};
 use sskp_blocks::{Error, Result};
 
 use super::{About, Played, round_to_bits};
+use crate::display::Display;
 use crate::stats::Spread;
 use crate::train::{Trained, evaluate};
+use crate::wording::plural;
 
 /// Resolution of actions when a set is to be compact: steps of 1/256 are far below any noise worth adding.
 pub const ACTION_BITS: u32 = 8;
@@ -126,9 +124,9 @@ pub fn collect(trained: &mut Trained, plan: &Plan, command: &str, quiet: bool) -
     let agent = evaluate(trained, plan.agent_episodes, plan.seed, false, |_, _, _| {})?;
 
     let env = trained.make_env()?;
-    let mut progress = Progress::new(plan, quiet);
+    let mut counted = Counted::new(plan, quiet);
     // Episodes end by the robot or its time limit, never by the budget: the plan decides when the next one starts.
-    let mut run = Run::new(env, plan.seed, u64::MAX, &mut progress);
+    let mut run = Run::new(env, plan.seed, u64::MAX, &mut counted);
     let spec = run.spec().clone();
     let mut noise_rng = run.stream("collect-noise");
     let mut push_rng = run.stream("collect-push");
@@ -185,7 +183,7 @@ pub fn collect(trained: &mut Trained, plan: &Plan, command: &str, quiet: bool) -
         episodes.push((trajectory, played));
     }
     let clock = run.clock();
-    progress.finish();
+    counted.display.finish();
 
     shuffle(&mut episodes, &mut Rng::stream(plan.seed, "collect-order"));
     let provenance = provenance(trained, plan, command, &agent, &episodes, falls, broken, clock);
@@ -314,41 +312,23 @@ fn simulator(env: &str) -> String {
     format!("MuJoCo {}", sskp_robots::MUJOCO_VERSION)
 }
 
-/// A progress bar over what was asked for; plain lines now and then where there is no terminal.
-struct Progress {
-    bar: Option<ProgressBar>,
-    plain: bool,
+/// Shows how much of what was asked for there is.
+struct Counted {
+    display: Display,
     by_steps: bool,
-    goal: u64,
-    last: Instant,
 }
 
-impl Progress {
+impl Counted {
     fn new(plan: &Plan, quiet: bool) -> Self {
         let (by_steps, goal) = match (plan.steps, plan.episodes) {
             (Some(steps), _) => (true, steps),
             (None, episodes) => (false, episodes.unwrap_or(0)),
         };
-        let terminal = std::io::stderr().is_terminal();
-        let unit = if by_steps { "steps" } else { "episodes" };
-        let bar = (terminal && !quiet).then(|| {
-            let bar = ProgressBar::new(goal);
-            let style =
-                format!("{{bar:30}} {{percent:>3}}%  {{human_pos}}/{{human_len}} {unit}  {{eta}} left  {{msg}}");
-            bar.set_style(ProgressStyle::with_template(&style).expect("a valid template"));
-            bar
-        });
-        Self { bar, plain: !terminal && !quiet, by_steps, goal, last: Instant::now() }
-    }
-
-    fn finish(&mut self) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
-        }
+        Self { display: Display::new(goal, if by_steps { "steps" } else { "episodes" }, quiet), by_steps }
     }
 }
 
-impl Recorder for Progress {
+impl Recorder for Counted {
     fn episode(&mut self, _: &EpisodeRow) -> Result<()> {
         Ok(())
     }
@@ -356,19 +336,8 @@ impl Recorder for Progress {
         Ok(())
     }
     fn step(&mut self, at: Clock) {
-        let wait = if self.plain { Duration::from_secs(30) } else { Duration::from_millis(200) };
-        if self.last.elapsed() < wait {
-            return;
-        }
-        self.last = Instant::now();
         let done = if self.by_steps { at.steps } else { at.episodes };
-        if let Some(bar) = &self.bar {
-            bar.set_position(done);
-            bar.set_message(format!("violations {}", at.violations));
-        } else if self.plain {
-            let unit = if self.by_steps { "steps" } else { "episodes" };
-            eprintln!("{done}/{} {unit}  violations {}", self.goal, at.violations);
-        }
+        self.display.at(done, || plural(at.violations, "violation"));
     }
 }
 

@@ -1,0 +1,274 @@
+//! Grids of runs: robots × methods × seeds, each run a process of its own, several at a time. A sweep that was stopped, or
+//! killed, goes on where it was: finished runs are left alone, the others resume at their checkpoints.
+//!
+//! The form of a grid file is described in `docs/experiments.md`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use sskp_blocks::{Error, Result};
+use toml::{Table, Value};
+
+use crate::config::{Config, Overrides, RunConfig, read_toml};
+use crate::registry::Registry;
+use crate::train::{Session, prepare};
+
+mod cell;
+mod runner;
+mod time_left;
+
+pub use cell::{Cell, State};
+pub use runner::Outcome;
+
+/// A grid file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grid {
+    /// Folder of the runs.
+    pub out: PathBuf,
+    /// Environment steps of every run.
+    pub steps: u64,
+    /// Seeds.
+    pub seeds: Vec<u64>,
+    /// Settings files of methods, relative to the grid file.
+    #[serde(default)]
+    pub files: BTreeMap<String, PathBuf>,
+    /// Settings of all runs: `[set.run]`, and `[set.METHOD]` for runs of that method.
+    #[serde(default)]
+    pub set: Table,
+    /// Settings of a robot's runs, in the same form; they win over `set`.
+    #[serde(default)]
+    pub robot: BTreeMap<String, Table>,
+    /// What is run on what.
+    pub cells: Vec<Block>,
+}
+
+/// Methods on robots; seeds and steps where they differ from the grid's.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Block {
+    /// Robots.
+    pub robots: Vec<String>,
+    /// Methods.
+    pub methods: Vec<String>,
+    /// Seeds, if others than the grid's.
+    pub seeds: Option<Vec<u64>>,
+    /// Environment steps, if others than the grid's.
+    pub steps: Option<u64>,
+}
+
+/// A grid, judged whole before anything starts.
+pub struct Sweep {
+    /// Folder of the runs.
+    pub out: PathBuf,
+    /// Its runs, in the order in which they start.
+    pub cells: Vec<Cell>,
+    /// Settings that reach no run, which may not be what somebody meant.
+    pub warnings: Vec<String>,
+}
+
+impl Sweep {
+    /// Reads a grid file and looks at what is there already. `out` wins over the file's.
+    pub fn read(registry: &Registry, file: &Path, out: Option<&Path>) -> Result<Self> {
+        let grid: Grid = read_toml(file)?;
+        let fail = |why: String| Error::other(format!("{}: {why}", file.display()));
+        let out = out.unwrap_or(&grid.out).to_path_buf();
+        let mut cells: Vec<Cell> = Vec::new();
+        let mut kinds: BTreeMap<(String, String), Config> = BTreeMap::new();
+        let mut seen = BTreeSet::new();
+        let session = Session { registry: registry.clone(), ..Session::default() };
+        check_names(registry, &grid).map_err(|e| fail(e.to_string()))?;
+        // Seed by seed, so that a sweep stopped half-way has whole comparisons of fewer seeds.
+        let mut order = Vec::new();
+        for block in &grid.cells {
+            for (rank, seed) in block.seeds.as_ref().unwrap_or(&grid.seeds).iter().enumerate() {
+                for robot in &block.robots {
+                    for method in &block.methods {
+                        order.push((rank, *seed, robot, method, block.steps.unwrap_or(grid.steps)));
+                    }
+                }
+            }
+        }
+        order.sort_by_key(|cell| cell.0);
+        for (_, seed, robot, method, steps) in order {
+            if !seen.insert((robot, method, seed)) {
+                return Err(fail(format!("{method} on {robot} with seed {seed} stands there twice")));
+            }
+            let kind = (robot.clone(), method.clone());
+            // Cells that differ in seed and length alone read the same demonstrations.
+            let mut config = match kinds.get(&kind) {
+                Some(config) => config.clone(),
+                None => {
+                    let config = grid
+                        .config(registry, file, robot, method)
+                        .and_then(|config| Ok(prepare(&config, session.clone())?.config))
+                        .map_err(|e| fail(format!("{method} on {robot}: {e}")))?;
+                    kinds.insert(kind, config.clone());
+                    config
+                }
+            };
+            (config.run.seed, config.run.total_steps) = (seed, steps);
+            let folder = out.join(robot).join(method).join(format!("seed-{seed}"));
+            let state = cell::state(&folder, &config)?;
+            let fit = cell::shared_fit(registry, &config)?;
+            cells.push(Cell { config, folder, state, fit });
+        }
+        if cells.is_empty() {
+            return Err(fail("there is nothing to run: robots, methods or seeds are empty".into()));
+        }
+        let warnings = idle_tables(registry, &grid)?.into_iter().map(|w| format!("{}: {w}", file.display())).collect();
+        Ok(Self { out, cells, warnings })
+    }
+}
+
+impl Grid {
+    /// Settings of a method on a robot, for the first seed.
+    fn config(&self, registry: &Registry, file: &Path, robot: &str, method: &str) -> Result<Config> {
+        let mut overrides = Overrides::default();
+        if let Some(settings) = self.files.get(method) {
+            overrides.file(&file.parent().unwrap_or(Path::new("")).join(settings))?;
+        }
+        let entry = registry.method(method)?;
+        for table in [Some(&self.set), self.robot.get(robot)].into_iter().flatten() {
+            let own = |(name, _): &(&String, _)| *name == "run" || *name == entry.table;
+            let mut table: Table = table.iter().filter(own).map(|(k, v)| (k.clone(), v.clone())).collect();
+            // One line may name the demonstrations of all methods of a robot, though some begin with none.
+            if let Some(Value::Table(run)) = table.get_mut("run").filter(|_| !entry.demos) {
+                run.retain(|key, _| !(key.starts_with("demos") || key.starts_with("skills")));
+            }
+            overrides.table(table);
+        }
+        let config = Config::resolve(registry, RunConfig::new(method, robot, 0, self.steps), &overrides)?;
+        if (config.run.seed, config.run.total_steps) != (0, self.steps) {
+            return Err(Error::other("seeds and steps are named by the grid, not by run.seed and run.total_steps"));
+        }
+        Ok(config)
+    }
+}
+
+/// Names that exist, in every place where there are names.
+fn check_names(registry: &Registry, grid: &Grid) -> Result<()> {
+    for block in &grid.cells {
+        block.robots.iter().try_for_each(|name| registry.env(name).map(|_| ()))?;
+        block.methods.iter().try_for_each(|name| registry.method(name).map(|_| ()))?;
+    }
+    grid.files.keys().try_for_each(|name| registry.method(name).map(|_| ()))?;
+    grid.robot.keys().try_for_each(|name| registry.env(name).map(|_| ()))?;
+    for (place, table) in std::iter::once(("set".into(), &grid.set))
+        .chain(grid.robot.iter().map(|(robot, table)| (format!("robot.{robot}"), table)))
+    {
+        for name in table.keys().filter(|name| *name != "run") {
+            if !registry.methods().iter().any(|m| m.table == name) {
+                let error = registry.method(name).err().map_or(String::new(), |e| e.to_string());
+                return Err(Error::other(format!("[{place}.{name}]: {error}")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Tables of settings that no run of the grid reads: methods with tables of their own do not see those of their relatives.
+fn idle_tables(registry: &Registry, grid: &Grid) -> Result<Vec<String>> {
+    let mut idle = Vec::new();
+    let places = std::iter::once((None, &grid.set)).chain(grid.robot.iter().map(|(robot, table)| (Some(robot), table)));
+    for (robot, tables) in places {
+        let blocks = || grid.cells.iter().filter(|block| robot.is_none_or(|robot| block.robots.contains(robot)));
+        let methods: BTreeSet<&String> = blocks().flat_map(|block| &block.methods).collect();
+        let mut read = BTreeSet::from(["run"]);
+        for method in &methods {
+            read.insert(registry.method(method)?.table);
+        }
+        let place = robot.map_or("set".into(), |robot| format!("robot.{robot}"));
+        for name in tables.keys().filter(|_| !methods.is_empty() || robot.is_none()) {
+            if !read.contains(name.as_str()) {
+                let read: Vec<&str> = read.iter().copied().collect();
+                idle.push(format!("[{place}.{name}] reaches no run: those here read {}", read.join(", ")));
+            }
+        }
+    }
+    Ok(idle)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn grid(text: &str) -> Result<Sweep> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("grid.toml");
+        fs::write(&file, text.replace("OUT", &folder.path().join("out").display().to_string())).unwrap();
+        fs::write(folder.path().join("wide.toml"), "[sac.learner]\nwidth = 99\n").unwrap();
+        Sweep::read(&Registry::standard(), &file, None)
+    }
+
+    const SMALL: &str = "out = \"OUT\"\nsteps = 500\nseeds = [3, 4]\n";
+
+    #[test]
+    fn settings_come_from_the_file_then_from_set_then_from_the_robot() {
+        let text = format!(
+            "{SMALL}[files]\nsac = \"wide.toml\"\n[set.run]\ncheckpoint_every = 7\n[set.sac]\nbatch = 31\n[set.ssac]\nbatch = 30\n\
+             [robot.toy.sac]\nbatch = 32\n[[cells]]\nrobots = [\"toy\", \"hopper\"]\nmethods = [\"sac\", \"ssac\"]\n\
+             [[cells]]\nrobots = [\"toy\"]\nmethods = [\"sac\"]\nseeds = [9]\nsteps = 20\n"
+        );
+        let sweep = grid(&text).unwrap();
+        let of = |robot: &str, method: &str, seed: u64| {
+            let is = |c: &&Cell| {
+                (c.config.run.env.as_str(), c.config.run.algo.as_str(), c.config.run.seed) == (robot, method, seed)
+            };
+            sweep.cells.iter().find(is).unwrap_or_else(|| panic!("{robot} {method} {seed}"))
+        };
+        let batch = |c: &Cell| c.config.method["batch"].as_integer().unwrap();
+        let width = |c: &Cell| c.config.method["learner"]["width"].as_integer().unwrap();
+        assert_eq!(sweep.cells.len(), 9);
+        assert_eq!((batch(of("toy", "sac", 3)), width(of("toy", "sac", 3))), (32, 99));
+        assert_eq!((batch(of("hopper", "sac", 4)), width(of("hopper", "sac", 4))), (31, 99));
+        assert_eq!((batch(of("toy", "ssac", 4)), width(of("toy", "ssac", 4))), (30, 256));
+        assert!(sweep.cells.iter().all(|c| c.config.run.checkpoint_every == 7));
+        assert_eq!(of("toy", "sac", 9).config.run.total_steps, 20);
+        assert!(of("hopper", "sac", 4).folder.ends_with("out/hopper/sac/seed-4"));
+        assert_eq!(sweep.cells[0].config.run.seed, 3, "seed by seed");
+        assert!(sweep.cells[5..].iter().all(|c| c.config.run.seed == 4));
+    }
+
+    #[test]
+    fn a_broken_grid_is_one_clear_sentence() {
+        let cells = "[[cells]]\nrobots = [\"toy\"]\nmethods = [\"sac\"]\n";
+        for (text, needed) in [
+            (format!("{SMALL}sedes = [1]\n{cells}"), "grid.toml, line 4: unknown field `sedes`"),
+            (format!("out = \"OUT\"\nsteps = \"many\"\nseeds = []\n{cells}"), "line 2: invalid type"),
+            (format!("out = \"OUT\"\nsteps = 5\nseeds = []\n{cells}"), "nothing to run"),
+            (format!("{SMALL}[[cells]]\nrobots = [\"tyo\"]\nmethods = []\n"), "no robot called \"tyo\""),
+            (format!("{SMALL}[[cells]]\nrobots = [\"toy\"]\nmethods = [\"scs\"]\n"), "no method called \"scs\""),
+            (format!("{SMALL}[set.sca]\nbatch = 1\n{cells}"), "[set.sca]: there is no method"),
+            (format!("{SMALL}[set.sac]\nbtach = 1\n{cells}"), "did you mean sac.batch?"),
+            (format!("{SMALL}[set.sac]\nbatch = 1.5\n{cells}"), "sac.batch must be an integer"),
+            (format!("{SMALL}[set.sac]\nbatch = 0\n{cells}"), "sac on toy: sac.batch must be"),
+            (format!("{SMALL}[robot.tyo.run]\nthreads = 1\n{cells}"), "no robot called"),
+            (format!("{SMALL}[set.run]\nseed = 5\n{cells}"), "named by the grid"),
+            (format!("{SMALL}[files]\nsac = \"none.toml\"\n{cells}"), "none.toml"),
+            (format!("{SMALL}{cells}{cells}"), "sac on toy with seed 3 stands there twice"),
+            (
+                format!(
+                    "{SMALL}[set.run]\ndemos = \"no/such-v0\"\n[[cells]]\nrobots = [\"toy\"]\nmethods = [\"cpq\"]\n"
+                ),
+                "no/such-v0",
+            ),
+        ] {
+            let error = grid(&text).err().map(|e| e.to_string()).unwrap_or_default();
+            assert!(error.contains(needed) && !error.contains('\n'), "{text}\ngave: {error}");
+        }
+    }
+
+    #[test]
+    fn a_table_that_reaches_no_run_is_said() {
+        let cells = "[[cells]]\nrobots = [\"toy\"]\nmethods = [\"ssac\"]\n";
+        let said = |tables: &str| grid(&format!("{SMALL}{tables}{cells}")).unwrap().warnings.join("; ");
+        assert_eq!(said("[set.ssac]\nbatch = 9\n"), "");
+        assert!(said("[set.sac]\nbatch = 9\n").ends_with("[set.sac] reaches no run: those here read run, ssac"));
+        assert!(said("[robot.toy.sac]\nbatch = 9\n").contains("[robot.toy.sac]"));
+        assert_eq!(said("[robot.hopper.sac]\nbatch = 9\n"), "", "a robot that is left out may have its settings");
+    }
+}
