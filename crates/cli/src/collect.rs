@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     episodes: Option<u64>,
     /// Stop after the episode in which N steps are reached; episodes are never cut
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::options::whole)]
     steps: Option<u64>,
     /// Standard deviation of the Gaussian noise added to every action before it is clipped to [-1, 1]
     #[arg(long, value_name = "X", default_value_t = 0.0)]
@@ -48,7 +48,7 @@ pub struct Args {
     #[arg(long)]
     deterministic: bool,
     /// Seed of start states, noise and order
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = crate::options::whole)]
     seed: u64,
     /// Folder of Minari sets to write into
     #[arg(long, value_name = "PATH")]

@@ -23,11 +23,11 @@ pub struct Args {
     #[arg(long, default_value = "runs/demo", value_name = "FOLDER")]
     out: PathBuf,
     /// Seed of every random stream
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = crate::options::whole)]
     seed: u64,
     /// Environment steps
     // About a minute of two cores, after as long for the demonstrations.
-    #[arg(long, short = 'n', default_value_t = 60_000)]
+    #[arg(long, short = 'n', default_value_t = 60_000, value_parser = crate::options::whole)]
     total_steps: u64,
     /// One setting, as in `sskp train`; may be given many times
     #[arg(long, value_name = "KEY=VALUE")]

@@ -21,7 +21,7 @@ pub struct Args {
     #[arg(long, default_value_t = 10)]
     episodes: u64,
     /// Seed of the start states
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = crate::options::whole)]
     seed: u64,
     /// Sample actions as in training instead of taking the policy's best guess
     #[arg(long)]

@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, default_value_t = 2000)]
     episodes: u64,
     /// Seed of the start states
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = crate::options::whole)]
     seed: u64,
     /// Write a table with one row per fall and place
     #[arg(long, value_name = "FILE.csv")]

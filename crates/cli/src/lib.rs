@@ -108,7 +108,8 @@ fn with_names(command: Command, registry: &Registry) -> Command {
     let named = |arg: Arg| match arg.get_id().as_str() {
         "env" => arg.value_parser(PossibleValuesParser::new(&envs)),
         "algo" => arg.value_parser(PossibleValuesParser::new(&methods)),
-        _ => arg,
+        // So that --seed -1 is a wrong seed, and not an argument nobody knows.
+        _ => arg.allow_negative_numbers(true),
     };
     fn each(command: Command, named: &dyn Fn(Arg) -> Arg) -> Command {
         command.mut_args(named).mut_subcommands(|verb| each(verb, named))

@@ -42,6 +42,23 @@ pub fn overrides(config: Option<&Path>, sets: &[String]) -> anyhow::Result<Overr
     Ok(overrides)
 }
 
+/// A whole number from 0 to 2^64 − 1, also written as `1_000_000` or `1e6`.
+pub fn whole(text: &str) -> Result<u64, String> {
+    let wanted =
+        || "it must be a whole number from 0 to 18446744073709551615, like 1000000, 1_000_000 or 1e6".to_string();
+    let digits = text.replace('_', "");
+    let (mantissa, zeros) = match digits.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.trim_start_matches('+').parse().map_err(|_| wanted())?),
+        None => (digits.as_str(), 0u32),
+    };
+    // 1.5e6 is whole, too: its fraction takes as many of the zeros as it is long.
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let fraction = fraction.trim_end_matches('0');
+    let zeros = zeros.checked_sub(fraction.len() as u32).ok_or_else(wanted)?;
+    let number: u64 = format!("{whole}{fraction}").parse().map_err(|_| wanted())?;
+    10u64.checked_pow(zeros).and_then(|power| number.checked_mul(power)).ok_or_else(wanted)
+}
+
 /// Ctrl-C, SIGTERM and SIGHUP (a terminal that was closed): the first asks the run to write a checkpoint and leave, a second Ctrl-C leaves at once.
 pub struct Signals(Arc<AtomicBool>);
 
@@ -73,5 +90,20 @@ impl Signals {
     /// What the run watches.
     pub fn stop(&self) -> sskp_lab::train::Stop {
         Arc::clone(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_read_as_people_write_them() {
+        let texts = ["0", "1_000_000", "1e6", "1.5E6", "2e+3", "18446744073709551615", "7.0e0"];
+        let numbers = [0, 1_000_000, 1_000_000, 1_500_000, 2000, u64::MAX, 7];
+        assert_eq!(texts.map(|text| whole(text).unwrap()), numbers);
+        for text in ["", "-1", "1.5", "1.55e1", "1e20", "18446744073709551616", "many", "1e-3", "e6"] {
+            assert!(whole(text).unwrap_err().contains("whole number"), "{text}");
+        }
     }
 }

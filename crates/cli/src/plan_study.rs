@@ -24,7 +24,7 @@ pub struct Args {
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     states: u32,
     /// Seed of the episodes, of the choice of states and of the planner
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = crate::options::whole)]
     seed: u64,
     /// Folder for the tables and the figure [default: plan-study in the run directory]
     #[arg(long, value_name = "FOLDER")]

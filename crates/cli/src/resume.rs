@@ -17,7 +17,7 @@ pub struct Args {
     /// Run directory
     run: PathBuf,
     /// Go on to this many environment steps instead
-    #[arg(long, short = 'n', visible_alias = "total-timesteps")]
+    #[arg(long, short = 'n', visible_alias = "total-timesteps", value_parser = crate::options::whole)]
     total_steps: Option<u64>,
     /// No progress display
     #[arg(long, short)]

@@ -34,7 +34,7 @@ pub struct Args {
     #[command(flatten)]
     robot: options::Robot,
     /// Seed of the start state and of random actions
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = crate::options::whole)]
     seed: u64,
     /// Start from the state in this file: one row, qpos then qvel
     #[arg(long, value_name = "STATE.CSV")]

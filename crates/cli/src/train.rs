@@ -25,10 +25,10 @@ pub struct Args {
     #[arg(long = "env", visible_aliases = ["env-id", "task"], value_name = "ROBOT")]
     env: String,
     /// Seed of every random stream
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = crate::options::whole)]
     seed: u64,
     /// Environment steps
-    #[arg(long, short = 'n', visible_alias = "total-timesteps", default_value_t = 1_000_000)]
+    #[arg(long, short = 'n', visible_alias = "total-timesteps", default_value_t = 1_000_000, value_parser = crate::options::whole)]
     total_steps: u64,
     /// Demonstrations to begin with: a Minari folder, a file that `sskp data` reads, or the name of a shipped set [default: the
     /// robot's medium-v0, for methods that begin with demonstrations]

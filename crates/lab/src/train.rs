@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sskp_blocks::checkpoint::{self, Loader};
 use sskp_blocks::demos::Demonstrations;
 use sskp_blocks::env::{Env, Spec, Step};
@@ -23,8 +23,11 @@ use crate::run_dir::RunDir;
 use crate::{data, find, run_dir};
 use sskp_blocks::files::write_whole;
 
+/// What a run came to.
+const SUMMARY: &str = "summary.json";
+
 /// What `summary.json` holds.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
     /// The method.
     pub algo: String,
@@ -47,7 +50,7 @@ pub struct Summary {
     /// Whether all steps were taken.
     pub finished: bool,
     /// Seconds by phase, of the last uninterrupted part.
-    pub time_split: BTreeMap<&'static str, f64>,
+    pub time_split: BTreeMap<String, f64>,
 }
 
 /// How a run is asked to stop. Signals set it; tests may too.
@@ -133,14 +136,31 @@ pub fn train(config: &Config, path: &Path, session: Session) -> Result<Summary> 
     prepare(config, session)?.train(path)
 }
 
-/// Continues a run. `total_steps` may extend it.
+/// Continues a run. `total_steps` may extend it. A run that is finished is left as it is; an end before the steps it has taken
+/// already is refused.
 pub fn resume(path: &Path, total_steps: Option<u64>, session: Session, refused: impl FnMut(&Error)) -> Result<Summary> {
     let mut config = read_config(path)?;
-    config.run.total_steps = total_steps.unwrap_or(config.run.total_steps);
+    let before = config.run.total_steps;
+    config.run.total_steps = total_steps.unwrap_or(before);
+    if let Some(summary) = finished(path)?.filter(|summary| summary.steps >= before) {
+        let (taken, asked) = (summary.steps, config.run.total_steps);
+        if asked == taken {
+            eprintln!("{} is finished already: nothing was changed", path.display());
+            return Ok(summary);
+        }
+        if asked > taken {
+            eprintln!(
+                "warning: {} was finished at {taken} steps, where its last episode was cut; a run of {asked} steps from the start \
+                 has other rows from there on",
+                path.display()
+            );
+        }
+    }
     let (env, method) = build(&session.registry, &config, session.cache.as_deref())?;
     let (dir, checkpoint) = RunDir::reopen(path, &config, session.stop, session.quiet, refused)?;
     let mut demos = None;
     if checkpoint.is_none() {
+        eprintln!("warning: {} was stopped before its first checkpoint: it begins again", path.display());
         demos = first_demonstrations(&session.registry, &mut config, env.spec(), &*method).map_err(|e| {
             Error::other(format!(
                 "{} was stopped before its first checkpoint and must begin again: {e}",
@@ -151,6 +171,17 @@ pub fn resume(path: &Path, total_steps: Option<u64>, session: Session, refused: 
     let model = session.registry.env(&config.run.env)?.model.as_deref();
     run_dir::describe(path, &config, model, checkpoint.as_ref().map_or(0, |c| c.manifest.steps))?;
     drive(&config, path, dir, env, method, checkpoint, demos)
+}
+
+/// What a finished run came to; none of one that is not.
+fn finished(path: &Path) -> Result<Option<Summary>> {
+    let file = path.join(SUMMARY);
+    let text = match std::fs::read(&file) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        read => read.map_err(|e| Error::io(&file, e))?,
+    };
+    // One that cannot be read says nothing: the run goes on at its checkpoint and writes another.
+    Ok(serde_json::from_slice::<Summary>(&text).ok().filter(|summary| summary.finished))
 }
 
 fn absolute(path: &Path) -> Result<String> {
@@ -253,7 +284,7 @@ fn drive(
     config: &Config,
     path: &Path,
     mut dir: RunDir,
-    env: Box<dyn Env>,
+    mut env: Box<dyn Env>,
     mut method: Box<dyn Method>,
     checkpoint: Option<Loader>,
     demos: Option<Demonstrations>,
@@ -263,8 +294,11 @@ fn drive(
     if let Some(demos) = demos
         && !pretrain(&mut *method, &demos, &mut dir, path)?
     {
-        let time_split = BTreeMap::from([("pretraining", began.elapsed().as_secs_f64())]);
+        let time_split = BTreeMap::from([("pretraining".to_string(), began.elapsed().as_secs_f64())]);
         return finish(config, path, dir, Clock::default(), false, time_split);
+    }
+    if env.snapshot().is_none() {
+        dir.say(&[format!("{} keeps no snapshots: stopping waits for the end of an episode", config.run.env)]);
     }
     let mut run = Run::new(env, config.run.seed, config.run.total_steps, &mut dir);
     if let Some(checkpoint) = checkpoint {
@@ -282,7 +316,7 @@ fn drive(
     }
     let clock = run.clock();
     let finished = run.finished();
-    let time_split = run.times().iter().map(|(phase, time)| (*phase, time.as_secs_f64())).collect();
+    let time_split = run.times().iter().map(|(phase, time)| (phase.to_string(), time.as_secs_f64())).collect();
     finish(config, path, dir, clock, finished, time_split)
 }
 
@@ -292,12 +326,12 @@ fn finish(
     mut dir: RunDir,
     clock: Clock,
     finished: bool,
-    time_split: BTreeMap<&'static str, f64>,
+    time_split: BTreeMap<String, f64>,
 ) -> Result<Summary> {
     dir.finish();
     let summary = summarise(config, clock, dir.wall_seconds(), finished, time_split);
     let text = serde_json::to_string_pretty(&summary).expect("plain data") + "\n";
-    write_whole(&path.join("summary.json"), text.as_bytes())?;
+    write_whole(&path.join(SUMMARY), text.as_bytes())?;
     Ok(summary)
 }
 
@@ -306,7 +340,7 @@ fn summarise(
     clock: Clock,
     wall_seconds: f64,
     finished: bool,
-    time_split: BTreeMap<&'static str, f64>,
+    time_split: BTreeMap<String, f64>,
 ) -> Summary {
     Summary {
         algo: config.run.algo.clone(),

@@ -102,7 +102,7 @@ pub const METHODS: &[Entry] = &[
         skills: None,
         updates_per_step,
         defaults: |_| settings(&sac::SacConfig::default()),
-        build: |spec, text, setup| Ok(Box::new(sac::Sac::new(spec, parse(text)?, setup)?)),
+        build: |spec, text, setup| Ok(Box::new(sac::Sac::new(spec, parse(&setup, text)?, setup)?)),
     },
     Entry {
         name: "ssac",
@@ -113,7 +113,7 @@ pub const METHODS: &[Entry] = &[
         skills: None,
         updates_per_step,
         defaults: |_| settings(&sac::SacConfig::safe()),
-        build: |spec, text, setup| Ok(Box::new(sac::Sac::new(spec, parse(text)?, setup)?)),
+        build: |spec, text, setup| Ok(Box::new(sac::Sac::new(spec, parse(&setup, text)?, setup)?)),
     },
     Entry {
         name: "smbpo",
@@ -124,7 +124,7 @@ pub const METHODS: &[Entry] = &[
         skills: None,
         updates_per_step,
         defaults: |_| settings(&smbpo::SmbpoConfig::default()),
-        build: |spec, text, setup| Ok(Box::new(smbpo::Smbpo::new(spec, parse(text)?, setup)?)),
+        build: |spec, text, setup| Ok(Box::new(smbpo::Smbpo::new(spec, parse(&setup, text)?, setup)?)),
     },
     Entry {
         name: "sskp",
@@ -179,7 +179,7 @@ pub const METHODS: &[Entry] = &[
         skills: None,
         updates_per_step,
         defaults: |_| settings(&recovery_rl::RecoveryRlConfig::default()),
-        build: |spec, text, setup| Ok(Box::new(recovery_rl::RecoveryRl::new(spec, parse(text)?, setup)?)),
+        build: |spec, text, setup| Ok(Box::new(recovery_rl::RecoveryRl::new(spec, parse(&setup, text)?, setup)?)),
     },
     Entry {
         name: "cpq",
@@ -190,7 +190,7 @@ pub const METHODS: &[Entry] = &[
         skills: None,
         updates_per_step,
         defaults: |_| settings(&cpq::CpqConfig::default()),
-        build: |spec, text, setup| Ok(Box::new(cpq::Cpq::new(spec, parse(text)?, setup)?)),
+        build: |spec, text, setup| Ok(Box::new(cpq::Cpq::new(spec, parse(&setup, text)?, setup)?)),
     },
 ];
 
@@ -204,7 +204,7 @@ pub fn find(name: &str) -> Result<&'static Entry> {
 
 /// SSkP or an ablation: one table of settings, and the planning that the name stands for.
 fn sskp(spec: &Spec, text: &str, setup: Setup, planning: Planning) -> Result<Box<dyn Method>> {
-    let mut config: sskp::SskpConfig = parse(text)?;
+    let mut config: sskp::SskpConfig = parse(&setup, text)?;
     config.planner.planning = planning;
     Ok(Box::new(sskp::Sskp::new(spec, config, setup)?))
 }
@@ -222,8 +222,25 @@ fn settings(config: &impl serde::Serialize) -> String {
     toml::to_string(config).expect("settings are plain tables")
 }
 
-fn parse<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
-    toml::from_str(text).map_err(|e| Error::other(format!("settings: {}", e.message())))
+fn parse<T: serde::de::DeserializeOwned>(setup: &Setup, text: &str) -> Result<T> {
+    toml::from_str(text).map_err(|e| wrong_setting(setup.table, text, &e))
+}
+
+/// One clear sentence about a value that is no setting: its key, found in the text by the place of the error, comes first.
+pub fn wrong_setting(table: &str, text: &str, error: &toml::de::Error) -> Error {
+    let at = error.span().map_or(0, |span| span.start).min(text.len());
+    let line_end = text[at..].find('\n').map_or(text.len(), |end| at + end);
+    let mut key = table.to_string();
+    for line in text[..line_end].lines().map(str::trim) {
+        if let Some(header) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            key = format!("{table}.{header}");
+        }
+    }
+    let last = text[..line_end].lines().next_back().unwrap_or_default();
+    if let Some((name, _)) = last.split_once('=').filter(|_| at > 0 || !last.is_empty()) {
+        key = format!("{key}.{}", name.trim());
+    }
+    Error::other(format!("{key}: {}", error.message()))
 }
 
 /// One clear sentence about a setting out of its range.

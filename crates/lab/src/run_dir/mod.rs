@@ -31,6 +31,7 @@ const RECENT: usize = 20;
 pub struct RunDir {
     path: PathBuf,
     identity: String,
+    config: String,
     every: u64,
     keep: usize,
     episodes: Log,
@@ -59,6 +60,9 @@ struct FileState {
     recent: Vec<(u64, f64, bool)>,
     last_snapshot: u64,
     wall_seconds: f64,
+    /// The run's settings, so that it can be said which one was changed since. Checkpoints of before have none.
+    #[serde(default)]
+    config: String,
 }
 
 impl RunDir {
@@ -106,8 +110,17 @@ impl RunDir {
                 // Nothing usable: starting over would throw away rows that others may have, so only do it when the
                 // run never got as far as a checkpoint.
                 if let Some(newest) = checkpoint::list(&folder).last() {
-                    let why = "no checkpoint of this run can be used; nothing was changed".into();
-                    return Err(Error::Checkpoint { path: newest.clone(), why });
+                    return Err(match changed(newest, config) {
+                        Some(difference) => Error::other(format!(
+                            "{} was changed since the run began: {difference}; put it back, or begin a new run. Nothing was \
+                             touched",
+                            path.join("config.toml").display()
+                        )),
+                        None => {
+                            let why = "no checkpoint of this run can be used; nothing was changed".into();
+                            Error::Checkpoint { path: newest.clone(), why }
+                        }
+                    });
                 }
                 dir.progress.cut(0)?;
                 dir.events.cut(0)?;
@@ -116,6 +129,13 @@ impl RunDir {
                 dir.episodes.line(episodes::COLUMNS)?;
             }
             Some(loader) => {
+                let (taken, asked) = (loader.manifest.steps, config.run.total_steps);
+                if asked < taken {
+                    return Err(Error::other(format!(
+                        "{} has taken {taken} steps already: it cannot end at {asked}. Nothing was touched",
+                        path.display()
+                    )));
+                }
                 let state: FileState = loader.json("files")?;
                 dir.episodes.cut(state.episodes)?;
                 dir.progress.cut(state.progress)?;
@@ -149,6 +169,7 @@ impl RunDir {
         Self {
             path: path.into(),
             identity: config.identity(),
+            config: config.to_toml(),
             every: config.run.checkpoint_every,
             keep: config.run.keep_checkpoints,
             episodes: log(episodes::FILE),
@@ -265,6 +286,7 @@ impl Recorder for RunDir {
             recent: self.recent.iter().map(|r| (r.length, r.total_reward, r.violation)).collect(),
             last_snapshot: self.last_snapshot,
             wall_seconds: self.wall_seconds(),
+            config: self.config.clone(),
         };
         state.json("files", &files);
         checkpoint::write(&self.path.join("checkpoints"), &self.identity, at.steps, state, self.keep)?;
@@ -280,6 +302,13 @@ impl Recorder for RunDir {
         let recent = self.recent_mean(|r| r.total_reward);
         self.display.step(at, recent);
     }
+}
+
+/// The setting in which a run's checkpoint differs from its settings now.
+fn changed(checkpoint: &Path, config: &Config) -> Option<String> {
+    let state: FileState = Loader::open(checkpoint, None).ok()?.json("files").ok()?;
+    let then = Config::from_toml(&state.config).ok()?;
+    config.difference(&then)
 }
 
 /// Writes what a run is: its settings, and what makes its rows from `steps` on; `model` is the simulated one, as text.

@@ -10,6 +10,10 @@ use toml::{Table, Value};
 
 use crate::registry::Registry;
 
+mod overrides;
+
+pub use overrides::{Overrides, read_toml};
+
 /// What every run has, whatever its method: the table `[run]` of `config.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -19,8 +23,10 @@ pub struct RunConfig {
     /// The robot.
     pub env: String,
     /// The seed of every random stream.
+    #[serde(with = "whole")]
     pub seed: u64,
     /// Environment steps.
+    #[serde(with = "whole")]
     pub total_steps: u64,
     /// Threads the learner may use. The bytes of a run depend on it.
     pub threads: usize,
@@ -44,6 +50,34 @@ pub struct RunConfig {
     /// Hash of its file.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub skills_sha256: String,
+}
+
+/// Whole numbers up to 2^64 − 1. TOML's end at 2^63 − 1, so larger ones are written as text.
+mod whole {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(n: &u64, to: S) -> Result<S::Ok, S::Error> {
+        match i64::try_from(*n) {
+            Ok(n) => to.serialize_i64(n),
+            Err(_) => to.collect_str(n),
+        }
+    }
+
+    pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<u64, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Either {
+            Number(u64),
+            Text(String),
+        }
+        match Either::deserialize(from) {
+            Ok(Either::Number(n)) => Ok(n),
+            Ok(Either::Text(text)) => text.parse().map_err(|_| D::Error::custom(WANTED)),
+            Err(_) => Err(D::Error::custom(WANTED)),
+        }
+    }
+
+    const WANTED: &str = "must be a whole number from 0 to 18446744073709551615";
 }
 
 /// Settings of `[run]` that are left out of the file where they are empty: methods without demonstrations need not know them.
@@ -89,74 +123,6 @@ pub struct Config {
     pub method: Table,
 }
 
-/// What the user changed: tables by name, keys dotted.
-#[derive(Clone, Debug, Default)]
-pub struct Overrides {
-    table: Table,
-}
-
-impl Overrides {
-    /// Adds a TOML file's tables.
-    pub fn file(&mut self, path: &Path) -> Result<()> {
-        merge(&mut self.table, read_toml(path)?);
-        Ok(())
-    }
-
-    /// Adds the tables of a TOML file that was read already; `name` is for messages.
-    pub fn text(&mut self, name: &str, text: &str) -> Result<()> {
-        merge(&mut self.table, parse_toml(name, text)?);
-        Ok(())
-    }
-
-    /// Adds tables.
-    pub fn table(&mut self, table: Table) {
-        merge(&mut self.table, table);
-    }
-
-    /// Adds one `a.b=value`. A value that is no TOML is a string, so that `run.env=hopper` needs no quotes.
-    pub fn set(&mut self, text: &str) -> Result<()> {
-        let (key, value) = text
-            .split_once('=')
-            .ok_or_else(|| Error::other(format!("--set {text}: write it as key=value, for example sac.batch=128")))?;
-        let value = match toml::from_str::<Table>(&format!("x = {value}")) {
-            Ok(table) => table["x"].clone(),
-            Err(_) => Value::String(value.trim().into()),
-        };
-        let mut parts = key.trim().split('.').rev();
-        let last = parts.next().expect("split gives one part at least");
-        let mut tree = Table::from_iter([(last.to_string(), value)]);
-        for part in parts {
-            tree = Table::from_iter([(part.to_string(), Value::Table(tree))]);
-        }
-        merge(&mut self.table, tree);
-        Ok(())
-    }
-}
-
-/// Reads a TOML file; what is wrong with it is named by its line.
-pub fn read_toml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
-    let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
-    parse_toml(&path.display().to_string(), &text)
-}
-
-fn parse_toml<T: serde::de::DeserializeOwned>(name: &str, text: &str) -> Result<T> {
-    toml::from_str(text).map_err(|e| {
-        let line = 1 + e.span().map_or(0, |s| text[..s.start.min(text.len())].matches('\n').count());
-        Error::other(format!("{name}, line {line}: {}", e.message()))
-    })
-}
-
-fn merge(into: &mut Table, from: Table) {
-    for (key, value) in from {
-        match (into.get_mut(&key), value) {
-            (Some(Value::Table(old)), Value::Table(new)) => merge(old, new),
-            (_, value) => {
-                into.insert(key, value);
-            }
-        }
-    }
-}
-
 impl Config {
     /// Defaults and overrides made one.
     pub fn resolve(registry: &Registry, run: RunConfig, overrides: &Overrides) -> Result<Self> {
@@ -173,7 +139,8 @@ impl Config {
         }
         all.insert("run".into(), Value::Table(common));
         all.insert(entry.table.into(), Value::Table(method));
-        overlay(&mut all, &overrides.table, "")?;
+        let robots: Vec<&str> = registry.envs().iter().map(|env| env.name.as_str()).collect();
+        overrides.apply(&mut all, &run.env, &robots)?;
         let config = Self::from_table(all)?;
         if (&config.run.algo, &config.run.env) != (&run.algo, &run.env) {
             return Err(Error::other("run.algo and run.env are chosen by --algo and --env, not by --set or a file"));
@@ -183,7 +150,8 @@ impl Config {
 
     fn from_table(mut all: Table) -> Result<Self> {
         let run = all.remove("run").ok_or_else(|| Error::other("there is no table [run]"))?;
-        let run: RunConfig = run.try_into().map_err(|e| Error::other(format!("[run]: {e}")))?;
+        let text = toml::to_string(&run).expect("a table");
+        let run: RunConfig = toml::from_str(&text).map_err(|e| sskp_methods::wrong_setting("run", &text, &e))?;
         // One table is left, whatever method this is: rows can be read without knowing it.
         let mut tables = all.into_iter();
         let (Some((table, Value::Table(method))), None) = (tables.next(), tables.next()) else {
@@ -204,8 +172,12 @@ impl Config {
     /// Reads the `config.toml` of a run directory.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
-        let table: Table = toml::from_str(&text).map_err(|e| Error::other(format!("{}: {e}", path.display())))?;
-        Self::from_table(table).map_err(|e| Error::other(format!("{}: {e}", path.display())))
+        Self::from_toml(&text).map_err(|e| Error::other(format!("{}: {e}", path.display())))
+    }
+
+    /// Reads back what [`Config::to_toml`] gave.
+    pub fn from_toml(text: &str) -> Result<Self> {
+        Self::from_table(toml::from_str(text).map_err(|e| Error::other(e.message()))?)
     }
 
     /// The resolved text.
@@ -242,11 +214,11 @@ impl Config {
     /// What makes two runs the same run: everything but how far it goes, how it is kept, and where the files lie whose
     /// content it began with.
     pub fn identity(&self) -> String {
-        sskp_blocks::checkpoint::sha256(self.essence().to_toml())
+        sskp_blocks::checkpoint::sha256(self.identifying().to_toml())
     }
 
     /// Itself, with everything levelled that does not belong to its identity.
-    fn essence(&self) -> Self {
+    fn identifying(&self) -> Self {
         let mut same = self.clone();
         same.run.total_steps = 0;
         same.run.checkpoint_every = 0;
@@ -260,7 +232,7 @@ impl Config {
     /// The first setting, of those that make the identity, in which another configuration differs: "run.seed is 1 there, 2
     /// here".
     pub fn difference(&self, there: &Self) -> Option<String> {
-        let table = |c: &Self| -> Table { toml::from_str(&c.essence().to_toml()).expect("its own text") };
+        let table = |c: &Self| -> Table { toml::from_str(&c.identifying().to_toml()).expect("its own text") };
         first_difference(&table(self), &table(there), "")
     }
 }
@@ -281,54 +253,14 @@ fn first_difference(here: &Table, there: &Table, path: &str) -> Option<String> {
     None
 }
 
-fn check_range(key: &str, fine: bool, needed: &str) -> Result<()> {
-    if fine { Ok(()) } else { Err(Error::other(format!("{key} must be {needed}"))) }
-}
-
-/// Puts `changes` over `base`, in which every valid key stands with its default.
-fn overlay(base: &mut Table, changes: &Table, path: &str) -> Result<()> {
-    for (key, value) in changes {
-        let full = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-        let valid: Vec<String> = base.keys().cloned().collect();
-        let Some(old) = base.get_mut(key) else {
-            return Err(Error::other(unknown_key(&full, key, &valid, path)));
-        };
-        match (old, value) {
-            (Value::Table(old), Value::Table(new)) => overlay(old, new, &full)?,
-            (old @ Value::Float(_), Value::Integer(new)) => *old = Value::Float(*new as f64),
-            (old, new) if old.same_type(new) => *old = new.clone(),
-            (old, new) => {
-                return Err(Error::other(format!(
-                    "{full} must be {}, not {} ({new})",
-                    article(old.type_str()),
-                    article(new.type_str())
-                )));
-            }
-        }
-    }
-    Ok(())
-}
-
-fn article(kind: &str) -> String {
-    let article = if kind.starts_with(['a', 'i', 'o']) { "an" } else { "a" };
-    format!("{article} {kind}")
-}
-
 /// The name most like `wanted`, if one is like enough to be meant.
 pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let likeness = |name: &str| strsim::normalized_damerau_levenshtein(name, wanted);
     names.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).filter(|name| likeness(name) > 0.6)
 }
 
-fn unknown_key(full: &str, key: &str, valid: &[String], path: &str) -> String {
-    let hint = match nearest(key, valid.iter().map(String::as_str)) {
-        Some(name) => {
-            let dot = if path.is_empty() { "" } else { "." };
-            format!("; did you mean {path}{dot}{name}?")
-        }
-        _ => format!("; the keys here are {}", valid.join(", ")),
-    };
-    format!("there is no setting called {full}{hint}")
+fn check_range(key: &str, fine: bool, needed: &str) -> Result<()> {
+    if fine { Ok(()) } else { Err(Error::other(format!("{key} must be {needed}"))) }
 }
 
 #[cfg(test)]
@@ -413,6 +345,53 @@ mod tests {
         assert!(error.contains("there is no setting called sskp.planner.planning"), "{error}");
         let error = resolve("sskp-np", "sskp-np.planner.samples=9").unwrap_err().to_string();
         assert!(error.ends_with("the keys here are run, sskp"), "{error}");
+    }
+
+    #[test]
+    fn the_largest_seed_and_number_of_steps_read_back() {
+        let mut config = resolve(&[]).unwrap();
+        (config.run.seed, config.run.total_steps) = (u64::MAX, u64::MAX - 1);
+        let back: Table = toml::from_str(&config.to_toml()).unwrap();
+        assert_eq!(Config::from_table(back).unwrap(), config);
+        let run = RunConfig::new("sac", "toy", 1 << 63, u64::MAX);
+        assert_eq!(Config::resolve(&Registry::standard(), run.clone(), &Overrides::default()).unwrap().run, run);
+    }
+
+    #[test]
+    fn a_robots_own_settings_win_over_those_for_all_and_lose_against_later_ones() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("settings.toml");
+        let write = |text: &str| std::fs::write(&file, text).unwrap();
+        let resolve = |env: &str, sets: &[&str]| {
+            let mut overrides = Overrides::default();
+            overrides.file(&file)?;
+            sets.iter().try_for_each(|set| overrides.set(set))?;
+            Config::resolve(&Registry::standard(), RunConfig::new("sac", env, 0, 100), &overrides)
+        };
+        let batch = |config: Config| config.method["batch"].as_integer().unwrap();
+        write("[sac]\nbatch = 1\n[robot.toy.sac]\nbatch = 2\n[robot.ant.run]\nthreads = 2\n");
+        assert_eq!(batch(resolve("hopper", &[]).unwrap()), 1);
+        assert_eq!(batch(resolve("toy", &[]).unwrap()), 2);
+        assert_eq!(batch(resolve("toy", &["sac.batch=3"]).unwrap()), 3);
+        write("[robot.hoper.sac]\nbatch = 2\n");
+        assert!(resolve("toy", &[]).unwrap_err().to_string().contains("did you mean robot.hopper?"));
+        write("[robot.toy.sac]\nbtach = 2\n");
+        assert!(resolve("toy", &[]).unwrap_err().to_string().contains("did you mean sac.batch?"));
+    }
+
+    #[test]
+    fn a_value_that_is_no_setting_is_named_by_its_key() {
+        let registry = Registry::standard();
+        for (set, key) in [
+            ("sac.batch=-3", "sac.batch"),
+            ("sac.learner.width=-1", "sac.learner.width"),
+            ("run.threads=-2", "run.threads"),
+            ("run.seed=-1", "run.seed"),
+        ] {
+            let built = resolve(&[set]).and_then(|config| crate::train::check(&registry, &config));
+            let error = built.unwrap_err().to_string();
+            assert!(error.starts_with(key) && !error.contains('\n'), "{set}: {error}");
+        }
     }
 
     #[test]
