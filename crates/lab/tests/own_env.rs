@@ -114,11 +114,12 @@ fn a_method_that_needs_more_than_an_environment_has_says_so() {
 
 #[test]
 fn numbers_that_are_not_finite_and_observations_of_the_wrong_length_stop_the_run_with_their_name() {
+    type Break = fn(&mut Broken) -> f64;
     struct Broken {
         spec: Spec,
         obs: Vec<f64>,
         steps: usize,
-        how: fn(&mut Broken) -> f64,
+        how: Break,
     }
     impl Env for Broken {
         fn spec(&self) -> &Spec {
@@ -136,7 +137,7 @@ fn numbers_that_are_not_finite_and_observations_of_the_wrong_length_stop_the_run
             &self.obs
         }
     }
-    let cases: [(fn(&mut Broken) -> f64, &str); 3] = [
+    let cases: [(Break, &str); 3] = [
         (|_| f64::INFINITY, "the reward is not finite at environment step 6"),
         (
             |env| {

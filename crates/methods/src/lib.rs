@@ -102,7 +102,7 @@ pub const METHODS: &[Entry] = &[
         skills: None,
         updates_per_step,
         defaults: |_| settings(&sac::SacConfig::default()),
-        build: |spec, text, setup| Ok(Box::new(sac::Sac::new(spec, parse(&setup, text)?, setup)?)),
+        build: |spec, text, setup| Ok(Box::new(sac::Sac::new(spec, parse(setup.table, text)?, setup)?)),
     },
     Entry {
         name: "ssac",
@@ -113,7 +113,7 @@ pub const METHODS: &[Entry] = &[
         skills: None,
         updates_per_step,
         defaults: |_| settings(&sac::SacConfig::safe()),
-        build: |spec, text, setup| Ok(Box::new(sac::Sac::new(spec, parse(&setup, text)?, setup)?)),
+        build: |spec, text, setup| Ok(Box::new(sac::Sac::new(spec, parse(setup.table, text)?, setup)?)),
     },
     Entry {
         name: "smbpo",
@@ -124,7 +124,7 @@ pub const METHODS: &[Entry] = &[
         skills: None,
         updates_per_step,
         defaults: |_| settings(&smbpo::SmbpoConfig::default()),
-        build: |spec, text, setup| Ok(Box::new(smbpo::Smbpo::new(spec, parse(&setup, text)?, setup)?)),
+        build: |spec, text, setup| Ok(Box::new(smbpo::Smbpo::new(spec, parse(setup.table, text)?, setup)?)),
     },
     Entry {
         name: "sskp",
@@ -179,7 +179,7 @@ pub const METHODS: &[Entry] = &[
         skills: None,
         updates_per_step,
         defaults: |_| settings(&recovery_rl::RecoveryRlConfig::default()),
-        build: |spec, text, setup| Ok(Box::new(recovery_rl::RecoveryRl::new(spec, parse(&setup, text)?, setup)?)),
+        build: |spec, text, setup| Ok(Box::new(recovery_rl::RecoveryRl::new(spec, parse(setup.table, text)?, setup)?)),
     },
     Entry {
         name: "cpq",
@@ -190,7 +190,7 @@ pub const METHODS: &[Entry] = &[
         skills: None,
         updates_per_step,
         defaults: |_| settings(&cpq::CpqConfig::default()),
-        build: |spec, text, setup| Ok(Box::new(cpq::Cpq::new(spec, parse(&setup, text)?, setup)?)),
+        build: |spec, text, setup| Ok(Box::new(cpq::Cpq::new(spec, parse(setup.table, text)?, setup)?)),
     },
 ];
 
@@ -204,7 +204,7 @@ pub fn find(name: &str) -> Result<&'static Entry> {
 
 /// SSkP or an ablation: one table of settings, and the planning that the name stands for.
 fn sskp(spec: &Spec, text: &str, setup: Setup, planning: Planning) -> Result<Box<dyn Method>> {
-    let mut config: sskp::SskpConfig = parse(&setup, text)?;
+    let mut config: sskp::SskpConfig = parse(setup.table, text)?;
     config.planner.planning = planning;
     Ok(Box::new(sskp::Sskp::new(spec, config, setup)?))
 }
@@ -222,8 +222,8 @@ fn settings(config: &impl serde::Serialize) -> String {
     toml::to_string(config).expect("settings are plain tables")
 }
 
-fn parse<T: serde::de::DeserializeOwned>(setup: &Setup, text: &str) -> Result<T> {
-    toml::from_str(text).map_err(|e| wrong_setting(setup.table, text, &e))
+fn parse<T: serde::de::DeserializeOwned>(table: &str, text: &str) -> Result<T> {
+    toml::from_str(text).map_err(|e| wrong_setting(table, text, &e))
 }
 
 /// One clear sentence about a value that is no setting: its key, found in the text by the place of the error, comes first.

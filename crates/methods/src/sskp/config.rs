@@ -39,7 +39,7 @@ impl Default for SskpConfig {
 
 /// The settings of the skill model in a complete table of settings in text form.
 pub fn settings_of_skills(text: &str) -> Result<SkillConfig> {
-    crate::parse::<SskpConfig>(text).map(|config| config.skill)
+    crate::parse::<SskpConfig>("sskp", text).map(|config| config.skill)
 }
 
 /// Updates of the policy per environment step of a whole skill.
