@@ -32,7 +32,7 @@ pub struct Args {
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=3600))]
     seconds: u16,
     /// Seed of the run
-    #[arg(long, default_value_t = 0, value_parser = crate::options::whole)]
+    #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Print one line of JSON
     #[arg(long)]
