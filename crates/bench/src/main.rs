@@ -8,6 +8,7 @@ mod methods;
 mod plan;
 mod robots;
 mod update;
+mod updates;
 
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
 //! How long one gradient update of every learner takes here, and what share of the machine's arithmetic
 //! that is. `cargo xtask bench update` calls it.
 //!
-//! What is timed is the function that training calls, at default settings, on one thread ([`sskp_methods::bench`]). Operations are
+//! What is timed is the function that training calls, at default settings, on one thread ([`crate::updates`]). Operations are
 //! those of the matrix products, counted where they are done ([`linalg::operations`]); element-wise work (biases, gates,
 //! Gaussians, Adam, Polyak) counts as time only.
 
@@ -12,10 +12,10 @@ use anyhow::Result;
 use clap::builder::PossibleValuesParser;
 use sskp_blocks::nets::linalg;
 use sskp_lab::registry::Registry;
-use sskp_methods::bench::{ROWS, Row};
 
 use crate::Robot;
 use crate::update::peak_gflops;
+use crate::updates::{ROWS, Row};
 
 /// Measure the median time of one update of every learner, on one thread
 #[derive(clap::Args)]

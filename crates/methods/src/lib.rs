@@ -22,7 +22,6 @@
 //! # Ok::<(), sskp_blocks::Error>(())
 //! ```
 
-pub mod bench;
 pub mod cpq;
 #[cfg(test)]
 mod differences;

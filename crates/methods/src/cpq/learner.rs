@@ -21,29 +21,29 @@ pub(super) fn discounted_limit(limit: f64, gamma: f64, steps: usize) -> f64 {
 
 /// What one update gave; means over the minibatch.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Losses {
+pub struct Losses {
     /// (a − â)² of the autoencoder.
-    pub(super) reconstruction: f64,
+    pub reconstruction: f64,
     /// Latent divergence of the minibatch's actions.
-    pub(super) divergence: f64,
+    pub divergence: f64,
     /// Squared error of the reward critics.
-    pub(super) reward_critic: f64,
+    pub reward_critic: f64,
     /// Their value.
-    pub(super) reward_value: f64,
+    pub reward_value: f64,
     /// Squared error of the cost critics.
-    pub(super) cost_critic: f64,
+    pub cost_critic: f64,
     /// Their value.
-    pub(super) cost_value: f64,
+    pub cost_value: f64,
     /// Share of sampled actions out of distribution.
-    pub(super) ood_share: f64,
+    pub ood_share: f64,
     /// Q_c of those, their mean.
-    pub(super) ood_cost: f64,
+    pub ood_cost: f64,
     /// α.
-    pub(super) alpha: f64,
+    pub alpha: f64,
     /// The actor's loss.
-    pub(super) actor: f64,
+    pub actor: f64,
     /// Share of the policy's actions with Q_c ≤ l.
-    pub(super) gate_open: f64,
+    pub gate_open: f64,
 }
 
 impl Losses {

@@ -45,6 +45,7 @@ mod tests;
 pub mod vae;
 
 pub use config::{CostConfig, CpqConfig};
+pub use learner::Losses;
 
 use serde::{Deserialize, Serialize};
 use sskp_blocks::Result;
@@ -60,12 +61,13 @@ use sskp_blocks::rng::{Rng, RngState};
 use sskp_blocks::run::Run;
 
 use crate::{Actor, Method, Setup};
-use learner::{Learner, Losses};
+use learner::Learner;
 
 /// CPQ.
 pub struct Cpq {
     learner: Learner,
-    pub(crate) demos: Replay,
+    /// The transitions of the demonstrations.
+    pub demos: Replay,
     online: Replay,
     act_rng: Rng,
     learn_rng: Rng,
@@ -111,14 +113,14 @@ impl Cpq {
     }
 
     /// One update on a minibatch drawn uniformly from demonstrations and online transitions together.
-    pub(crate) fn update(&mut self) -> Result<Losses> {
+    pub fn update(&mut self) -> Result<Losses> {
         let n = self.learner.config.batch;
         Replay::sample_two([&self.demos, &self.online], None, n, &mut self.learn_rng, &mut self.batch);
         self.learner.update(&self.batch, &mut self.learn_rng)
     }
 
     /// Numbers that learn by gradient; α has a rule of its own.
-    pub(crate) fn parameters(&self) -> usize {
+    pub fn parameters(&self) -> usize {
         let Learner { actor, rewards, costs, vae, .. } = &self.learner;
         let critics: usize = [rewards.nets(), costs.nets()].iter().flatten().map(|net| net.params.len()).sum();
         actor.net.params.len() + critics + vae.parameters()

@@ -25,9 +25,9 @@ pub struct RecoveryRl {
     pub(super) config: RecoveryRlConfig,
     pub(super) task: SoftActorCritic,
     /// What the task policy learns from.
-    pub(crate) replay: Replay,
+    pub replay: Replay,
     /// What the risk critic learns from: violating transitions and all others, with the actions played.
-    pub(crate) memory: [Replay; 2],
+    pub memory: [Replay; 2],
     pub(super) guard: Guard,
     pub(super) act_rng: Rng,
     learn_rng: Rng,
@@ -121,7 +121,7 @@ impl RecoveryRl {
     }
 
     /// One update of task policy, risk critic and recovery policy; `note` keeps its metrics.
-    pub(crate) fn update(&mut self, note: bool) -> Result<()> {
+    pub fn update(&mut self, note: bool) -> Result<()> {
         if note {
             self.metrics.0.clear();
         }
@@ -149,7 +149,7 @@ impl RecoveryRl {
     }
 
     /// Numbers that learn.
-    pub(crate) fn parameters(&self) -> usize {
+    pub fn parameters(&self) -> usize {
         self.task.parameters() + self.guard.risk.critics.parameters() + self.guard.recovery.parameters()
     }
 }

@@ -17,8 +17,10 @@ use crate::{Actor, Method, Setup};
 /// SAC or safe SAC.
 pub struct Sac {
     pub(super) config: SacConfig,
-    pub(crate) learner: SoftActorCritic,
-    pub(crate) replay: Replay,
+    /// Actor, critics and temperature.
+    pub learner: SoftActorCritic,
+    /// What they learn from.
+    pub replay: Replay,
     pub(super) act_rng: Rng,
     learn_rng: Rng,
     /// Least and greatest reward so far; 0 counts as seen.
@@ -69,7 +71,7 @@ impl Sac {
     }
 
     /// One update on a minibatch of the replay.
-    pub(crate) fn update(&mut self, metrics: Option<&mut Metrics>) -> Result<()> {
+    pub fn update(&mut self, metrics: Option<&mut Metrics>) -> Result<()> {
         self.replay.sample(self.config.batch, &mut self.learn_rng, &mut self.batch);
         let value = self.violation_value();
         self.learner.update(&self.batch, value, &mut self.learn_rng, metrics)

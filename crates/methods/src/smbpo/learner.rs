@@ -20,9 +20,12 @@ use crate::{Actor, Method, Setup};
 pub struct Smbpo {
     pub(super) config: SmbpoConfig,
     pub(super) dynamics: Dynamics,
-    pub(crate) learner: SoftActorCritic,
-    pub(crate) real: Replay,
-    pub(crate) imagined: Replay,
+    /// The safe SAC that learns the policy.
+    pub learner: SoftActorCritic,
+    /// Transitions of the robot.
+    pub real: Replay,
+    /// Transitions of the learnt model.
+    pub imagined: Replay,
     pub(super) act_rng: Rng,
     pub(super) model_rng: Rng,
     pub(super) imagine_rng: Rng,
@@ -124,7 +127,7 @@ impl Smbpo {
     }
 
     /// One update of the policy on a minibatch of real and imagined transitions.
-    pub(crate) fn update_policy(&mut self, metrics: Option<&mut Metrics>) -> Result<()> {
+    pub fn update_policy(&mut self, metrics: Option<&mut Metrics>) -> Result<()> {
         let n = self.config.batch;
         let real = (self.config.real_fraction * n as f64) as usize;
         Replay::sample_two([&self.real, &self.imagined], Some(real), n, &mut self.learn_rng, &mut self.batch);

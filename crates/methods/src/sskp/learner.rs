@@ -31,10 +31,12 @@ pub struct Sskp {
     pub(super) skills: SkillModel,
     pub(super) risk: RiskPredictor,
     pub(super) planner: Planner,
-    pub(crate) policy: SoftActorCritic,
+    /// The skill policy π_θ with its critics.
+    pub policy: SoftActorCritic,
     pub(super) positive: Pairs,
     pub(super) unlabelled: Pairs,
-    pub(crate) replay: Replay,
+    /// Skills that were executed, which it learns from.
+    pub replay: Replay,
     pub(super) plan_rng: Rng,
     pub(super) learn_rng: Rng,
     /// Skills executed since the beginning.
@@ -231,7 +233,7 @@ impl Sskp {
     }
 
     /// One update of the policy on a minibatch of skills.
-    pub(crate) fn update_policy_once(&mut self, metrics: Option<&mut Metrics>) -> Result<()> {
+    pub fn update_policy_once(&mut self, metrics: Option<&mut Metrics>) -> Result<()> {
         let p = &self.config.policy;
         let violation = match p.violation_cost > 0.0 {
             true => ViolationValue::costing(p.violation_cost, p.learner.gamma),

@@ -135,7 +135,7 @@ impl SkillModel {
         self.action
     }
     /// Numbers that learn.
-    pub(crate) fn parameters(&mut self) -> usize {
+    pub fn parameters(&mut self) -> usize {
         let decoder: usize = self.decoder.parts().iter().map(|(_, params, _)| params.len()).sum();
         self.encoder.grad.len() + self.encoder_head.grad.len() + decoder + self.prior.grad.len()
     }

@@ -133,7 +133,7 @@ impl SkillFit {
 
 impl SkillModel {
     /// One step on a minibatch of windows that begin at `starts`; `windows` and `noise[batch, dim]` are buffers.
-    pub(crate) fn update(
+    pub fn update(
         &mut self,
         demos: &Demonstrations,
         starts: &[(usize, usize)],

@@ -1,4 +1,4 @@
-//! One gradient update of every learner, ready to be timed: `sskp bench-methods`, which `cargo xtask bench update` calls.
+//! One gradient update of every learner, ready to be timed by `methods.rs`.
 //!
 //! Each row builds a learner as training does, with its default settings, gives it made-up transitions, and calls the very
 //! function that training calls, the drawing of the minibatch included. `benches/methods_python.py` has the same updates in
@@ -12,17 +12,17 @@ use sskp_blocks::env::{End, Spec};
 use sskp_blocks::replay::Replay;
 use sskp_blocks::rng::Rng;
 
-use crate::Setup;
-use crate::cpq::{Cpq, CpqConfig};
-use crate::recovery_rl::{RecoveryRl, RecoveryRlConfig};
-use crate::sac::{Sac, SacConfig};
-use crate::smbpo::dynamics::Dynamics;
-use crate::smbpo::{Smbpo, SmbpoConfig};
-use crate::sskp::decoder::DecoderKind;
-use crate::sskp::pairs::Pairs;
-use crate::sskp::risk::RiskPredictor;
-use crate::sskp::skill::{SkillModel, Windows};
-use crate::sskp::{RiskConfig, SkillConfig, Sskp, SskpConfig};
+use sskp_methods::Setup;
+use sskp_methods::cpq::{Cpq, CpqConfig};
+use sskp_methods::recovery_rl::{RecoveryRl, RecoveryRlConfig};
+use sskp_methods::sac::{Sac, SacConfig};
+use sskp_methods::smbpo::dynamics::Dynamics;
+use sskp_methods::smbpo::{Smbpo, SmbpoConfig};
+use sskp_methods::sskp::decoder::DecoderKind;
+use sskp_methods::sskp::pairs::Pairs;
+use sskp_methods::sskp::risk::RiskPredictor;
+use sskp_methods::sskp::skill::{SkillModel, Windows};
+use sskp_methods::sskp::{RiskConfig, SkillConfig, Sskp, SskpConfig};
 
 /// An update and who does it.
 pub struct Row {
@@ -210,7 +210,7 @@ mod tests {
             assert!(ROWS.iter().any(|row| row.methods.contains(&name)), "{name}");
         }
         for name in ROWS.iter().flat_map(|row| row.methods) {
-            crate::find(name).unwrap();
+            sskp_methods::find(name).unwrap();
         }
     }
 
