@@ -3,7 +3,7 @@
 //! A head is a row `[mean…, raw log σ…]` of `2·dim` numbers; log σ is the raw value kept inside
 //! [`LOG_STD_MIN`], [`LOG_STD_MAX`], with no gradient outside.
 
-use super::smooth;
+use super::smooth::softplus;
 
 /// Least log σ: σ = 2e-9 is as good as deterministic.
 pub const LOG_STD_MIN: f32 = -20.0;
@@ -22,11 +22,6 @@ fn free(raw: f32) -> bool {
     (LOG_STD_MIN..=LOG_STD_MAX).contains(&raw)
 }
 
-/// log(1 + eˣ).
-pub fn softplus(x: f32) -> f32 {
-    smooth::softplus(x).0
-}
-
 /// log N(x; mean, σ²) of one coordinate, for z = (x − mean)/σ.
 fn log_normal(z: f32, log_std: f32) -> f32 {
     -0.5 * z * z - log_std - HALF_LOG_TWO_PI
@@ -34,7 +29,7 @@ fn log_normal(z: f32, log_std: f32) -> f32 {
 
 /// log(1 − tanh²(u)), exact for large |u| too.
 pub fn log_tanh_slope(u: f32) -> f32 {
-    2.0 * (std::f32::consts::LN_2 - u - softplus(-2.0 * u))
+    2.0 * (std::f32::consts::LN_2 - u - softplus(-2.0 * u).0)
 }
 
 /// Samples a = tanh(mean + σ·noise) for each row and its log-probability (SAC, appendix C).

@@ -52,7 +52,6 @@ use crate::record::Metrics;
 use crate::replay::Batch;
 use crate::rng::Rng;
 use crate::team::{Shares, Team};
-pub use crate::twin::join;
 use crate::twin::{Pick, Twin, TwinTape};
 use crate::{Error, Result};
 use regulariser::Choices;

@@ -4,8 +4,7 @@ use sskp_blocks::env::Spec;
 use sskp_blocks::nets::{Model, Tape, layer_sizes};
 use sskp_blocks::replay::Batch;
 use sskp_blocks::rng::Rng;
-use sskp_blocks::soft_actor_critic::join;
-use sskp_blocks::twin::{Pick, Twin};
+use sskp_blocks::twin::{Pick, Twin, join};
 use sskp_blocks::{Error, Result};
 
 use super::config::CpqConfig;

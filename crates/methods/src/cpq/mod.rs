@@ -52,9 +52,8 @@ use sskp_blocks::Result;
 use sskp_blocks::checkpoint::{Loader, Saver};
 use sskp_blocks::demos::Demonstrations;
 use sskp_blocks::env::Spec;
-use sskp_blocks::nets::Tape;
 use sskp_blocks::offline::{OfflineReport, StageSeen};
-use sskp_blocks::policy::SquashedPolicy;
+use sskp_blocks::policy::{Squashed, SquashedPolicy};
 use sskp_blocks::record::Metrics;
 use sskp_blocks::replay::{Batch, Replay};
 use sskp_blocks::rng::{Rng, RngState};
@@ -76,8 +75,7 @@ pub struct Cpq {
     metrics: Metrics,
     state: Vec<f32>,
     chosen: Vec<f32>,
-    noise: Vec<f32>,
-    tape: Tape,
+    squashed: Squashed,
     batch: Batch,
 }
 
@@ -106,8 +104,7 @@ impl Cpq {
             metrics: Metrics::default(),
             state: vec![0.0; obs],
             chosen: vec![0.0; action],
-            noise: vec![0.0; action],
-            tape: Tape::default(),
+            squashed: Squashed::default(),
             batch: Batch::default(),
         })
     }

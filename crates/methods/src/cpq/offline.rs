@@ -5,7 +5,7 @@ use sskp_blocks::judge::{Judgement, auc, held_out};
 use sskp_blocks::offline::{OfflineReport, StageSeen, updates};
 use sskp_blocks::replay::Transition;
 use sskp_blocks::rng::Rng;
-use sskp_blocks::soft_actor_critic::join;
+use sskp_blocks::twin::join;
 use sskp_blocks::{Error, Result};
 
 use super::Cpq;

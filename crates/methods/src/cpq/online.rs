@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use sskp_blocks::Result;
-use sskp_blocks::nets::gaussian;
 use sskp_blocks::run::Run;
 
 use super::Cpq;
@@ -17,9 +16,8 @@ impl Cpq {
             while !run.over() {
                 self.state.copy_from_slice(run.state());
                 let acting = Instant::now();
-                let head = self.learner.actor.net.forward(&self.state, 1, &mut self.tape);
-                self.act_rng.fill_normal(&mut self.noise);
-                gaussian::squashed_sample(head, &self.noise, self.noise.len(), &mut self.chosen, &mut [0.0]);
+                let policy = Some(&self.learner.actor.net);
+                self.squashed.explore(policy, &self.state, &mut self.act_rng, &mut self.chosen);
                 run.add_time("acting", acting);
                 let step = run.step(&self.chosen)?;
                 self.online.push(&self.state, &self.chosen, step.reward as f32, step.end, run.state());

@@ -3,8 +3,7 @@
 use sskp_blocks::nets::gaussian;
 use sskp_blocks::replay::Batch;
 use sskp_blocks::rng::Rng;
-use sskp_blocks::soft_actor_critic::join;
-use sskp_blocks::twin::Pick;
+use sskp_blocks::twin::{Pick, join};
 
 use super::learner::{Learner, Losses};
 

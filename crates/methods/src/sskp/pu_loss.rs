@@ -1,8 +1,7 @@
 //! The loss of the risk predictor: positive and unlabelled pairs, Eq. 1–4 of section 4.1.1.
 
 use serde::{Deserialize, Serialize};
-use sskp_blocks::nets::gaussian::softplus;
-use sskp_blocks::nets::smooth::sigmoid;
+use sskp_blocks::nets::smooth::{sigmoid, softplus};
 
 /// Which estimate of the true loss is minimised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,12 +34,12 @@ fn mean(values: &[f32], f: impl Fn(f32) -> f32) -> f64 {
 
 /// Eq. 1: L¹(D) = −E log P(c = 1), on logits.
 pub fn positive_loss(logits: &[f32]) -> f64 {
-    mean(logits, |f| softplus(-f))
+    mean(logits, |f| softplus(-f).0)
 }
 
 /// Eq. 3: L⁰(D) = −E log(1 − P(c = 1)), on logits.
 pub fn negative_loss(logits: &[f32]) -> f64 {
-    mean(logits, softplus)
+    mean(logits, |f| softplus(f).0)
 }
 
 /// Eq. 4 on logits: `λ·L¹(D^p) + max(−ξ, L⁰(D^u) − λ·L⁰(D^p))`, with its gradient in both sets of logits.
@@ -56,7 +55,7 @@ pub fn pu_loss(
     d_unlabelled: &mut [f32],
 ) -> PuTerms {
     // Eq. 2: the true negative loss, from unlabelled pairs less the positives among them.
-    let negative = negative_loss(unlabelled) - class_prior * mean(positive, |f| softplus(f.min(FAR)));
+    let negative = negative_loss(unlabelled) - class_prior * mean(positive, |f| softplus(f.min(FAR)).0);
     let binds = negative < -slack;
     // Weights of ∂L¹(P), −∂L⁰(P)·λ and ∂L⁰(U).
     let (of_positive, of_negative) = match (kind, binds) {
