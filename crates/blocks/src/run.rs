@@ -201,6 +201,12 @@ impl<'a> Run<'a> {
         Ok(true)
     }
 
+    /// Goes on after having been stopped, as a run restored from a checkpoint taken there would.
+    pub fn go_on(&mut self) {
+        self.resumed_inside_episode = self.stopped && !self.episode.over;
+        self.stopped = false;
+    }
+
     /// Plays one action and counts it. The new state is [`Run::state`].
     pub fn step(&mut self, action: &[f32]) -> Result<Step> {
         assert!(!self.episode.over, "step after the end of an episode");

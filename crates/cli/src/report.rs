@@ -45,7 +45,7 @@ impl Args {
         }
         if let Some(folder) = &self.rows {
             let mut finished = 0;
-            for (rows, variant) in all.iter().zip(variants(&all)).filter(|(rows, _)| rows.finished()) {
+            for (rows, variant) in all.iter().zip(variants(registry, &all)).filter(|(rows, _)| rows.finished()) {
                 rows.commit(folder, &variant.settings)?;
                 finished += 1;
             }

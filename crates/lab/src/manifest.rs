@@ -1,6 +1,7 @@
 //! `manifest.json` of a run: what made its rows. Whoever has the same binary, MuJoCo, settings and demonstrations, and the same
 //! kind of CPU, gets the same rows.
 
+use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -14,7 +15,7 @@ use sskp_blocks::files::write_whole;
 
 /// What the file holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Manifest {
+pub struct RunManifest {
     /// Identity of the run, as in the manifests of its checkpoints: the hash of all settings that decide its rows.
     pub run: String,
     /// Hash of `config.toml`.
@@ -36,8 +37,8 @@ pub struct Part {
     pub steps: u64,
     /// Version of sskp.
     pub version: String,
-    /// The commit it was built from, where whoever built it set `SSKP_COMMIT`. A build that asked git by itself would be a new
-    /// one after every commit.
+    /// The commit it was built from, as `SSKP_COMMIT` or git said then; "+changes" behind it where the sources were not quite those.
+    /// None outside of a repository.
     pub commit: Option<String>,
     /// Hash of the binary.
     pub binary_sha256: Option<String>,
@@ -73,7 +74,7 @@ fn cpu() -> Vec<String> {
 
 impl Part {
     /// This process, from `steps` on.
-    fn here(model: Option<&str>, steps: u64) -> Self {
+    pub(crate) fn here(model: Option<&str>, steps: u64) -> Self {
         Self {
             steps,
             version: env!("CARGO_PKG_VERSION").into(),
@@ -87,15 +88,29 @@ impl Part {
     }
 }
 
+impl fmt::Display for Part {
+    /// "sskp 0.1.0, commit 529da04c01d2, binary dc74fa0fb186".
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "sskp {}", self.version)?;
+        if let Some(commit) = &self.commit {
+            write!(f, ", commit {commit}")?;
+        }
+        match &self.binary_sha256 {
+            Some(hash) => write!(f, ", binary {}", &hash[..hash.len().min(12)]),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Writes the manifest of the run in `folder`, which this process goes on with after `steps`. Parts that stand there already
 /// stay, as far as their rows do.
 pub fn write(folder: &Path, config: &Config, model: Option<&str>, steps: u64) -> Result<()> {
     let file = folder.join("manifest.json");
     // A run begun before there were manifests goes on; of its first rows nothing is known.
-    let there = fs::read(&file).ok().and_then(|bytes| serde_json::from_slice::<Manifest>(&bytes).ok());
+    let there = fs::read(&file).ok().and_then(|bytes| serde_json::from_slice::<RunManifest>(&bytes).ok());
     let parts = there.map_or(Vec::new(), |manifest| manifest.parts);
     let known = |hash: &str| Some(hash.to_string()).filter(|hash| !hash.is_empty());
-    let manifest = Manifest {
+    let manifest = RunManifest {
         run: config.identity(),
         config_sha256: sha256(config.to_toml()),
         demos_sha256: known(&config.run.demos_sha256),
@@ -157,8 +172,9 @@ mod tests {
         let run = RunConfig::new("sac", "hopper", 0, 100);
         let config = Config::resolve(&Default::default(), run, &Overrides::default()).unwrap();
         write(folder.path(), &config, Some("<model/>"), 0).unwrap();
-        let read =
-            || -> Manifest { serde_json::from_slice(&fs::read(folder.path().join("manifest.json")).unwrap()).unwrap() };
+        let read = || -> RunManifest {
+            serde_json::from_slice(&fs::read(folder.path().join("manifest.json")).unwrap()).unwrap()
+        };
         let manifest = read();
         assert_eq!(manifest.config_sha256, sha256(config.to_toml()));
         assert_eq!((manifest.demos_sha256, manifest.parts.len()), (None, 1));

@@ -22,7 +22,7 @@ pub fn write_html(registry: &Registry, run: &Path, summary: &Summary, path: &Pat
 }
 
 /// The page as text.
-pub fn html(registry: &Registry, run: &Path, summary: &Summary) -> Result<String> {
+fn html(registry: &Registry, run: &Path, summary: &Summary) -> Result<String> {
     let config = read_config(run)?.run;
     let (_, episodes) = episodes::read(&run.join(episodes::FILE))?;
     let limit = registry.time_limit(&config.env).map_or(u64::MAX, |limit| limit as u64);

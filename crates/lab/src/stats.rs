@@ -137,12 +137,12 @@ impl SeedStats {
 }
 
 /// The mean; none of nothing.
-pub fn mean(values: &[f64]) -> Option<f64> {
+fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// The mean of the middle half: a quarter of the values, rounded down, is left out at either end.
-pub fn iqm(values: &[f64]) -> f64 {
+fn iqm(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let out = sorted.len() / 4;
@@ -166,7 +166,7 @@ pub fn improvement_interval(x: &[Vec<f64>], y: &[Vec<f64>]) -> [f64; 2] {
 }
 
 /// 95 % percentile interval of a statistic under resampling of runs, with replacement, within every task of every method.
-pub fn bootstrap(methods: &[&[Vec<f64>]], statistic: impl Fn(&[Vec<Vec<f64>>]) -> f64) -> [f64; 2] {
+fn bootstrap(methods: &[&[Vec<f64>]], statistic: impl Fn(&[Vec<Vec<f64>>]) -> f64) -> [f64; 2] {
     let mut rng = Rng::stream(0, "bootstrap");
     let mut sample: Vec<Vec<Vec<f64>>> = methods.iter().map(|tasks| tasks.to_vec()).collect();
     let mut values: Vec<f64> = (0..RESAMPLES)
@@ -184,7 +184,7 @@ pub fn bootstrap(methods: &[&[Vec<f64>]], statistic: impl Fn(&[Vec<Vec<f64>>]) -
 }
 
 /// A quantile of sorted values, linear between them as numpy has it.
-pub fn quantile(sorted: &[f64], q: f64) -> f64 {
+fn quantile(sorted: &[f64], q: f64) -> f64 {
     let at = q * (sorted.len() - 1) as f64;
     let (low, share) = (at.floor() as usize, at.fract());
     let high = (low + 1).min(sorted.len() - 1);

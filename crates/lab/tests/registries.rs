@@ -17,7 +17,7 @@ use sskp_blocks::env::End;
 use sskp_blocks::registry::EnvOptions;
 use sskp_blocks::rng::Rng;
 use sskp_lab::config::{Config, Overrides, RunConfig};
-use sskp_lab::manifest::Manifest;
+use sskp_lab::manifest::RunManifest;
 use sskp_lab::train::{self, Session, Stop};
 use sskp_methods::METHODS;
 use sskp_robots::robots;
@@ -246,7 +246,8 @@ fn a_finished_run_can_be_extended() {
     go(&small("sac", "toy", 400, 3), &path);
     let before = fs::read_to_string(path.join("episodes.csv")).unwrap();
     // As if another binary had made it so far.
-    let manifest = || -> Manifest { serde_json::from_slice(&fs::read(path.join("manifest.json")).unwrap()).unwrap() };
+    let manifest =
+        || -> RunManifest { serde_json::from_slice(&fs::read(path.join("manifest.json")).unwrap()).unwrap() };
     let mut first = manifest();
     let this = first.parts[0].binary_sha256.replace("another".into());
     fs::write(path.join("manifest.json"), serde_json::to_string(&first).unwrap()).unwrap();

@@ -4,8 +4,12 @@
 mod made_up;
 
 use sskp_lab::registry::Registry;
-use sskp_lab::report::{Report, Variant};
+use sskp_lab::report::{Group, Report};
 use sskp_lab::stats::RunStats;
+
+fn group<'a>(report: &'a Report, title: &str, robot: &str) -> Option<&'a Group> {
+    report.groups.iter().find(|group| group.variant.title == title && group.robot == robot)
+}
 
 #[test]
 fn the_papers_grid_gives_every_figure_and_table() {
@@ -25,7 +29,7 @@ fn the_papers_grid_gives_every_figure_and_table() {
     // Numbers by another way.
     let hopper: Vec<RunStats> =
         (0..3).map(|seed| RunStats::of(&made_up::run("hopper", "cpq", seed).episodes, 1000)).collect();
-    let group = report.group(&Variant::of("cpq"), "hopper").unwrap();
+    let group = group(&report, "CPQ", "hopper").unwrap();
     let mean = |of: &dyn Fn(&RunStats) -> f64| hopper.iter().map(of).sum::<f64>() / 3.0;
     assert!((group.ptr.mean - mean(&|s| s.ptr)).abs() < 1e-12);
     assert!((group.violations.mean - mean(&|s| s.violations as f64)).abs() < 1e-12);
@@ -54,7 +58,7 @@ fn the_papers_numbers_stand_only_beside_runs_of_its_length() {
     let table = report.markdown();
     assert!(table.contains("(paper 23.54)") && table.contains("(paper 11.80)"), "{table}");
     assert!(!table.contains("(paper 8.86)") && !table.contains("(paper 6.21)"), "{table}");
-    assert_eq!(report.group(&Variant::of("sskp"), "hopper").unwrap().paper, None);
+    assert_eq!(group(&report, "SSkP", "hopper").unwrap().paper, None);
     assert!(table.contains("100\u{202f}000 or 1\u{202f}000\u{202f}000 steps per run"), "{table}");
 }
 
@@ -82,7 +86,7 @@ fn the_page_stands_alone_and_the_numbers_and_figures_lie_beside_it() {
     let tables = std::fs::read_to_string(folder.path().join("report.md")).unwrap();
     let lines: Vec<&str> = tables.lines().collect();
     assert_eq!((lines[0], lines.len()), ("| PtR/#V × 1000 | Ant | Cheetah | Hopper | Humanoid |", 19), "{tables}");
-    let ant = report.group(&Variant::of("sskp"), "ant").unwrap().ptr_per_violation_x1000.as_ref().unwrap();
+    let ant = group(&report, "SSkP", "ant").unwrap().ptr_per_violation_x1000.as_ref().unwrap();
     let (digits, std) = (if ant.mean >= 10.0 { 1 } else { 2 }, ant.std.unwrap());
     let cell = format!("| SSkP | {:.digits$} ± {std:.digits$} (paper 23.54) |", ant.mean);
     assert!(lines[2].starts_with(&cell), "{} and not {cell}", lines[2]);
@@ -153,12 +157,10 @@ fn variants_of_a_method_are_rows_of_their_own() {
         [of(7, 0, "hopper"), of(8, 0, "hopper"), of(8, 1, "hopper"), of(8, 0, "ant"), made_up::run("ant", "cpq", 0)];
     let report = Report::new(&Registry::standard(), &all, None).unwrap();
     assert_eq!(report.warnings, [] as [&str; 0]);
-    let titles: Vec<String> = report.variants().iter().map(|v| v.title()).collect();
+    let titles: Vec<String> = report.variants().iter().map(|v| v.title.clone()).collect();
     assert_eq!(titles, ["CPQ", "SAC (batch 7)", "SAC (batch 8)"]);
-    let runs = |batch: &str, robot: &str| {
-        let variant = Variant { method: "sac".into(), settings: format!("batch {batch}") };
-        report.group(&variant, robot).map(|group| group.runs.len())
-    };
+    let runs =
+        |batch: &str, robot: &str| group(&report, &format!("SAC (batch {batch})"), robot).map(|group| group.runs.len());
     assert_eq!((runs("7", "hopper"), runs("8", "hopper"), runs("8", "ant")), (Some(1), Some(2), Some(1)));
     let (table, page) = (report.markdown(), report.html());
     for row in ["| SAC (batch 7) | – |", "| SAC (batch 8) | "] {

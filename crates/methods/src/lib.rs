@@ -275,6 +275,10 @@ pub trait Method {
     }
     /// Learns until the run is over.
     fn train(&mut self, run: &mut Run) -> Result<()>;
+    /// Updates of the policy since the first step of the run; none where they are not counted.
+    fn updates(&self) -> Option<u64> {
+        None
+    }
     /// A copy of the policy as it is now, for evaluation.
     fn actor(&self) -> Box<dyn Actor>;
     /// Adds all state to a checkpoint; what acting needs goes under `policy/`.

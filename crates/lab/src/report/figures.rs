@@ -149,14 +149,14 @@ fn colours(cells: &[Cell]) -> BTreeMap<Variant, usize> {
     let mut colours: BTreeMap<Variant, usize> = BTreeMap::new();
     let mut variants: Vec<&Variant> = cells.iter().map(|c| &c.variant).collect();
     variants.sort();
-    let ranks: Vec<usize> = variants.iter().map(|v| v.rank()).collect();
+    let ranks: Vec<usize> = variants.iter().map(|v| v.rank).collect();
     for variant in variants {
         if colours.contains_key(variant) {
             continue;
         }
         let taken = |colour: usize| colours.values().any(|c| *c == colour);
         let free = || (0..COLOURS.len()).find(|c| !taken(*c) && !ranks.contains(c));
-        let own = variant.rank();
+        let own = variant.rank;
         colours.insert(variant.clone(), if taken(own) { free().unwrap_or(colours.len()) } else { own });
     }
     colours
@@ -164,8 +164,8 @@ fn colours(cells: &[Cell]) -> BTreeMap<Variant, usize> {
 
 fn series(variant: &Variant, curve: &Curve, colour: usize) -> Series {
     Series {
-        name: variant.title(),
-        about: format!("{}, {}", variant.title(), plural(curve.runs as u64, "run")),
+        name: variant.title.clone(),
+        about: format!("{}, {}", variant.title, plural(curve.runs as u64, "run")),
         points: curve.points.iter().map(|p| (p[0], p[1])).collect(),
         band: curve.points.iter().map(|p| (p[0], p[2], p[3])).collect(),
         mark: Mark::Curve,
@@ -200,7 +200,7 @@ fn time_split(cells: &[Cell], robot: &str) -> Option<Figure> {
         }
         let seconds = known.iter().filter_map(|s| s["wall_seconds"].as_f64()).sum::<f64>() / known.len().max(1) as f64;
         let parts: Vec<(String, f64)> = parts.into_iter().map(|(phase, s)| (phase.to_string(), s)).collect();
-        (!parts.is_empty()).then(|| ShareBar { name: cell.variant.title(), seconds, parts })
+        (!parts.is_empty()).then(|| ShareBar { name: cell.variant.title.clone(), seconds, parts })
     };
     let bars: Vec<ShareBar> = cells.iter().filter(|c| c.robot == robot).filter_map(bar).collect();
     let shows = Drawing::Shares(ShareChart { title: capital(robot), bars });

@@ -109,9 +109,9 @@ pub struct Cell<'a> {
 }
 
 /// Runs by robot and variant; the same run twice is an error, odd ones are warned of.
-pub fn cells<'a>(all: &'a [RunRows], warnings: &mut Vec<String>) -> Result<Vec<Cell<'a>>> {
+pub fn cells<'a>(registry: &Registry, all: &'a [RunRows], warnings: &mut Vec<String>) -> Result<Vec<Cell<'a>>> {
     let mut map: BTreeMap<(&str, Variant), Vec<&RunRows>> = BTreeMap::new();
-    for (rows, variant) in all.iter().zip(variants(all)) {
+    for (rows, variant) in all.iter().zip(variants(registry, all)) {
         if rows.episodes.is_empty() {
             warnings.push(format!("{} has no finished episode and is left out", rows.source.display()));
             continue;
@@ -145,7 +145,7 @@ impl Cell<'_> {
     }
 
     fn name(&self) -> String {
-        let Variant { method, settings } = &self.variant;
+        let Variant { method, settings, .. } = &self.variant;
         let settings = if settings.is_empty() { String::new() } else { format!(" ({settings})") };
         format!("{method}{settings} on {}", self.robot)
     }
@@ -219,7 +219,7 @@ pub fn budget(registry: &Registry, cells: &[Cell]) -> String {
     }
     let said = |(variant, known): (&Variant, Vec<f64>)| {
         let known: Vec<String> = known.iter().map(f64::to_string).collect();
-        (!known.is_empty()).then(|| format!("{} {}", variant.title(), known.join(" or ")))
+        (!known.is_empty()).then(|| format!("{} {}", variant.title, known.join(" or ")))
     };
     let updates: Vec<String> = updates.into_iter().filter_map(said).collect();
     format!("Budget: {} steps per run; updates of the policy per step: {}.", steps.join(" or "), updates.join(", "))

@@ -33,7 +33,7 @@ fn table(out: &mut String, report: &Report, name: &str, cell: impl Fn(&Variant, 
     let _ = writeln!(out, "|---|{}", "---|".repeat(robots.len()));
     for variant in report.variants() {
         let cells: Vec<String> = robots.iter().map(|robot| cell(variant, robot)).collect();
-        let _ = writeln!(out, "| {} | {} |", variant.title(), cells.join(" | "));
+        let _ = writeln!(out, "| {} | {} |", variant.title, cells.join(" | "));
     }
 }
 

@@ -52,7 +52,7 @@ impl Report {
     /// that all runs of a robot reached.
     pub fn new(registry: &Registry, all: &[RunRows], violations: Option<u64>) -> Result<Self> {
         let mut warnings = Vec::new();
-        let cells = groups::cells(all, &mut warnings)?;
+        let cells = groups::cells(registry, all, &mut warnings)?;
         let groups =
             cells.iter().map(|cell| cell.group(registry, &cells, violations)).collect::<Result<Vec<Group>>>()?;
         Ok(Self {

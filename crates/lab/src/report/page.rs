@@ -105,7 +105,7 @@ fn table_1(out: &mut String, report: &Report) {
             };
             format!("<td{class}>{value}{without}{paper}</td>")
         };
-        (escape(&variant.title()), robots.iter().map(of).collect())
+        (escape(&variant.title), robots.iter().map(of).collect())
     };
     let rows: Vec<(String, Vec<String>)> = report.variants().iter().map(row).collect();
     table(out, &head, &rows);
@@ -132,7 +132,7 @@ fn numbers(out: &mut String, report: &Report) {
                 let mut cells = vec![td(Some(&g.ptr)), td(Some(&g.violations)), format!("<td>{ratio}</td>")];
                 cells.push(td(g.final_return.as_ref()));
                 cells.extend(at.map(|_| td(g.return_at.as_ref().map(|r| &r.value))));
-                (escape(&g.variant.title()), cells)
+                (escape(&g.variant.title), cells)
             })
             .collect();
         let _ = writeln!(out, "<h3>{}</h3>", escape(&capital(robot)));
@@ -159,8 +159,11 @@ fn comparisons(out: &mut String, report: &Report) {
             .iter()
             .map(|i| {
                 let cells = [measured(i.probability), interval(i.interval), escape(&names(&i.robots))];
-                let other =
-                    if i.x.settings.is_empty() { i.y.title() } else { format!("{} (by {})", i.y.title(), i.x.title()) };
+                let other = if i.x.settings.is_empty() {
+                    i.y.title.clone()
+                } else {
+                    format!("{} (by {})", i.y.title, i.x.title)
+                };
                 (escape(&other), cells.map(|c| format!("<td>{c}</td>")).to_vec())
             })
             .collect();
@@ -175,7 +178,7 @@ fn comparisons(out: &mut String, report: &Report) {
             .map(|r| {
                 let ends = r.value.interval.map_or("one run".into(), interval);
                 let cells = [measured(r.value.iqm), ends, escape(&names(&r.robots))];
-                (escape(&r.variant.title()), cells.map(|c| format!("<td>{c}</td>")).to_vec())
+                (escape(&r.variant.title), cells.map(|c| format!("<td>{c}</td>")).to_vec())
             })
             .collect();
         table(out, &head, &rows);
@@ -192,7 +195,7 @@ fn provenance(out: &mut String, report: &Report) {
         let _ = writeln!(
             out,
             "<details><summary>{} on {}, {}</summary>",
-            escape(&group.variant.title()),
+            escape(&group.variant.title),
             escape(&capital(&group.robot)),
             plural(group.runs.len() as u64, "run")
         );

@@ -1,64 +1,43 @@
 //! What a row of a table is: a method, and where runs of it differ in their settings, one choice of them.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use toml::{Table, Value};
 
+use crate::registry::Registry;
 use crate::run_rows::RunRows;
 
-/// A method; where several choices of its settings stand side by side on one robot, one of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// A method; where several choices of its settings stand side by side on one robot, one of them. They are ordered as in tables.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Variant {
+    /// Place of the method in legends and tables, and its colour.
+    #[serde(skip)]
+    pub rank: usize,
     /// The method.
     pub method: String,
     /// The settings that tell it from the others: "batch 7". Empty where there are no others.
     pub settings: String,
+    /// Its name for people: "SAC", or "SAC (batch 7)".
+    pub title: String,
 }
 
-/// Methods in the order of legends and tables, with the names the paper gives them.
-const METHODS: [(&str, &str); 9] = [
-    ("sskp", "SSkP"),
-    ("recovery-rl", "Recovery RL"),
-    ("cpq", "CPQ"),
-    ("smbpo", "SMBPO"),
-    ("sskp-np", "SSkP-NP"),
-    ("sskp-wo-rp", "SSkP-w/o-RP (SPiRL)"),
-    ("sac", "SAC"),
-    ("ssac", "Safe SAC"),
-    // The same learner as SSkP-w/o-RP.
-    ("spirl", "SPiRL"),
-];
+/// Methods in the order of legends and tables; others follow as the registry has them.
+const ORDER: [&str; 9] = ["sskp", "recovery-rl", "cpq", "smbpo", "sskp-np", "sskp-wo-rp", "sac", "ssac", "spirl"];
 
 impl Variant {
-    /// A method without others beside it.
-    pub fn of(method: &str) -> Self {
-        Self { method: method.into(), settings: String::new() }
-    }
-
-    /// Its place among the methods.
-    pub fn rank(&self) -> usize {
-        METHODS.iter().position(|(name, _)| *name == self.method).unwrap_or(METHODS.len())
-    }
-
-    /// Its name for people: "SAC", or "SAC (batch 7)".
-    pub fn title(&self) -> String {
-        let title = METHODS.iter().find(|(name, _)| *name == self.method).map_or(self.method.as_str(), |m| m.1);
-        if self.settings.is_empty() { title.into() } else { format!("{title} ({})", self.settings) }
-    }
-}
-
-impl PartialOrd for Variant {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Variant {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let key = |v: &Self| (v.rank(), v.method.clone(), v.settings.clone());
-        key(self).cmp(&key(other))
+    fn new(registry: &Registry, method: &str, settings: String) -> Self {
+        let methods = registry.methods();
+        let entry = methods.iter().position(|m| m.name == method);
+        let rank = ORDER.iter().position(|name| *name == method);
+        // A method that is not known here has rows all the same, under its plain name.
+        let plain = entry.map_or(method, |i| methods[i].title);
+        Self {
+            rank: rank.unwrap_or(ORDER.len() + entry.unwrap_or(methods.len())),
+            method: method.into(),
+            title: if settings.is_empty() { plain.into() } else { format!("{plain} ({settings})") },
+            settings,
+        }
     }
 }
 
@@ -70,7 +49,7 @@ const NAMED: usize = 3;
 
 /// The variant that each run is of. Methods are divided by those settings in which runs on one and the same robot differ; what
 /// differs between robots alone is the same choice.
-pub fn variants(all: &[RunRows]) -> Vec<Variant> {
+pub fn variants(registry: &Registry, all: &[RunRows]) -> Vec<Variant> {
     let settings: Vec<Settings> = all.iter().map(settings).collect();
     let of_method =
         |method: &str| -> Vec<usize> { (0..all.len()).filter(|i| all[*i].config.run.algo == method).collect() };
@@ -85,9 +64,8 @@ pub fn variants(all: &[RunRows]) -> Vec<Variant> {
         });
     }
     let of = |(rows, settings): (&RunRows, &Settings)| {
-        let method = rows.config.run.algo.clone();
-        let keys = &divided[method.as_str()];
-        Variant { settings: named(keys, settings), method }
+        let method = rows.config.run.algo.as_str();
+        Variant::new(registry, method, named(&divided[method], settings))
     };
     all.iter().zip(&settings).map(of).collect()
 }
@@ -156,7 +134,7 @@ mod tests {
     }
 
     fn titles(runs: &[RunRows]) -> Vec<String> {
-        variants(runs).iter().map(Variant::title).collect()
+        variants(&Registry::standard(), runs).into_iter().map(|v| v.title).collect()
     }
 
     #[test]

@@ -137,6 +137,10 @@ impl Method for Cpq {
         self.online(run)
     }
 
+    fn updates(&self) -> Option<u64> {
+        Some(self.updates)
+    }
+
     fn actor(&self) -> Box<dyn Actor> {
         // A Gaussian squashed by tanh, like SAC's.
         Box::new(SquashedPolicy::new(&self.learner.actor.net, &self.act_rng))

@@ -167,6 +167,10 @@ impl Method for RecoveryRl {
         self.online(run)
     }
 
+    fn updates(&self) -> Option<u64> {
+        Some(self.updates)
+    }
+
     fn actor(&self) -> Box<dyn Actor> {
         let task = SquashedPolicy::new(self.task.actor(), &self.act_rng);
         Box::new(RecoveryRlActor::new(task, &self.guard, &self.risk_rng))

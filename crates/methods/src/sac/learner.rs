@@ -83,6 +83,10 @@ impl Method for Sac {
         self.online(run)
     }
 
+    fn updates(&self) -> Option<u64> {
+        Some(self.learner.updates())
+    }
+
     fn actor(&self) -> Box<dyn Actor> {
         Box::new(SquashedPolicy::new(self.learner.actor(), &self.act_rng))
     }

@@ -257,6 +257,10 @@ impl Method for Sskp {
         self.online(run)
     }
 
+    fn updates(&self) -> Option<u64> {
+        Some(self.policy.updates())
+    }
+
     fn actor(&self) -> Box<dyn Actor> {
         let from_prior = self.config.planner.from_prior;
         let start = if from_prior { self.skills.prior_net() } else { self.policy.actor() };
