@@ -60,8 +60,6 @@ fn the_offline_stage_learns_skills_and_risk_and_the_policy_walks_the_bridge() {
         assert!(report.figure("skills", "reconstruction").unwrap() < 0.1, "{planning:?}: {report:?}");
         if planning != Planning::Off {
             assert!(report.figure("risk", "auc_as_fitted").unwrap() > 0.9, "{planning:?}: {report:?}");
-            let class_prior = report.figure("risk", "class_prior").unwrap();
-            assert!((0.02..=0.3).contains(&class_prior), "{planning:?}: {report:?}");
             let calibration = report.held_out.calibration.expect("sixty episodes are enough to hold some out");
             assert!(report.held_out.auc.unwrap() > 0.85 && calibration.brier < 0.1, "{planning:?}: {report:?}");
         }

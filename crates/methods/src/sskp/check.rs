@@ -53,6 +53,8 @@ impl SskpConfig {
         need("planner.tolerance", (0.0..1.0).contains(&planner.tolerance), share)?;
 
         policy.learner.check(&format!("{table}.policy.learner"))?;
+        let entropy = policy.learner.entropy_per_action == SskpConfig::default().policy.learner.entropy_per_action;
+        need("policy.learner.entropy_per_action", entropy, "left alone: policy.divergence is what holds the policy")?;
         not_negative("policy.divergence", policy.divergence)?;
         let scale = policy.reward_scale;
         need("policy.reward_scale", scale > 0.0 && scale.is_finite(), "above 0")?;

@@ -19,7 +19,7 @@ use super::skill_fit::SkillFit;
 use crate::Setup;
 
 /// Part of a kept model's name. To be raised when the same settings begin to give another model.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// Where skill models come from and where they are kept.
 #[derive(Clone, Debug)]

@@ -2,6 +2,7 @@
 
 use sskp_blocks::checkpoint::{Loader, Saver};
 use sskp_blocks::demos::Demonstrations;
+use sskp_blocks::judge::held_out;
 use sskp_blocks::nets::standardiser::Standardiser;
 use sskp_blocks::rng::{Rng, RngState};
 use sskp_blocks::{Error, Result};
@@ -31,7 +32,10 @@ impl SkillConfig {
         let horizon = self.horizon;
         Err(Error::other(match demos.window_starts(horizon).next() {
             None => format!("no episode of the demonstrations has {horizon} steps, the length of a skill"),
-            Some(_) => "reward is lost after every skill of the demonstrations: leave skill.skip_losses false".into(),
+            Some(_) => {
+                "reward is lost after every skill of the demonstrations: set skill.skip_losses=false to learn from all"
+                    .into()
+            }
         }))
     }
 }
@@ -44,10 +48,10 @@ struct Starts {
 
 impl Starts {
     fn of(config: &SkillConfig, demos: &Demonstrations) -> Self {
-        // Every n-th episode is held out, so that early and late, short and long ones are in both parts.
-        let every = if config.held_out > 0.0 { (1.0 / config.held_out).round().max(2.0) as usize } else { usize::MAX };
+        let one_in = if config.held_out > 0.0 { (1.0 / config.held_out).round().max(2.0) as usize } else { 0 };
+        let held = held_out(demos.trajectories(), one_in);
         let (held_out, learnt): (Vec<_>, Vec<_>) =
-            config.windows(demos).partition(|(episode, _)| episode % every == every - 1);
+            config.windows(demos).partition(|(episode, _)| held.contains(episode));
         // Where only held-out episodes are long enough, or none is held out, all are for both.
         match (held_out.is_empty(), learnt.is_empty()) {
             (true, _) => Self { held_out: learnt.clone(), learnt },
