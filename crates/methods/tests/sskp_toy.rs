@@ -54,14 +54,18 @@ fn the_offline_stage_learns_skills_and_risk_and_the_policy_walks_the_bridge() {
     assert!((10..30).contains(&demos.violations()), "{} of 60 demonstrations fall", demos.violations());
     for planning in [Planning::Risk, Planning::Naive, Planning::Off] {
         let setup = Setup::new("sskp", 1, 1);
-        let mut method = Sskp::new(Toy::default().spec(), as_printed(planning), setup).unwrap();
+        // The estimate of λ is 0.14 to 0.28 on twelve draws, and spoils what is calibrated: Brier scores of 0.09 to 0.49. With 0.05 six
+        // seeds had 0.010 to 0.013.
+        let mut config = as_printed(planning);
+        config.risk.class_prior = 0.05;
+        let mut method = Sskp::new(Toy::default().spec(), config, setup).unwrap();
         let report = method.pretrain(&demos, &mut quiet).unwrap();
         // The demonstrator's actions vary by about 0.35 around their mean.
         assert!(report.figure("skills", "reconstruction").unwrap() < 0.1, "{planning:?}: {report:?}");
         if planning != Planning::Off {
             assert!(report.figure("risk", "auc_as_fitted").unwrap() > 0.9, "{planning:?}: {report:?}");
             let calibration = report.held_out.calibration.expect("sixty episodes are enough to hold some out");
-            assert!(report.held_out.auc.unwrap() > 0.85 && calibration.brier < 0.1, "{planning:?}: {report:?}");
+            assert!(report.held_out.auc.unwrap() > 0.9 && calibration.brier < 0.03, "{planning:?}: {report:?}");
         }
         let mut memory = Memory::default();
         let mut run = Run::new(Box::<Toy>::default(), 1, 12_000, &mut memory);
