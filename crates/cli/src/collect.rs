@@ -90,8 +90,7 @@ impl Args {
         let folder = write_minari(&self.out, &name, &made.demos, &made.played, &made.about)?;
 
         let mut stdout = stdout().lock();
-        let (episodes, steps) = (made.demos.trajectories().len(), made.demos.steps());
-        writeln!(stdout, "{episodes} episodes, {steps} steps, {} violating episodes", made.demos.violations())?;
+        writeln!(stdout, "{}", sskp_lab::wording::set_contents(&made.demos))?;
         if made.falls < plan.falls {
             let (got, asked) = (made.falls, plan.falls);
             let more = "allow more episodes or steps, or a larger --push";

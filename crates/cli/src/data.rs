@@ -167,9 +167,8 @@ fn rewrite(input: &Path, output: &Path, env: &dyn Env, format: OutFormat, name: 
             output.to_path_buf()
         }
     };
-    let (episodes, steps) = (demos.trajectories().len(), demos.steps());
     let mut stdout = stdout().lock();
-    writeln!(stdout, "{episodes} episodes, {steps} steps, {} violating episodes", demos.violations())?;
+    writeln!(stdout, "{}", sskp_lab::wording::set_contents(&demos))?;
     writeln!(stdout, "wrote {}", written.display())?;
     Ok(())
 }

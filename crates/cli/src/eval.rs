@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use sskp_lab::registry::Registry;
 use sskp_lab::train::Watched;
+use sskp_lab::wording::plural;
 
 use crate::error::OrUsage;
 use crate::table::Table;
@@ -84,7 +85,7 @@ impl Args {
                 format!("{:.0}", steps as f64 / n),
                 format!("{:.1}", total / n),
                 format!("{:.3}", total / steps.max(1) as f64),
-                format!("{} violations", rows.iter().filter(|r| r.violation).count()),
+                plural(rows.iter().filter(|r| r.violation).count() as u64, "violation"),
             ];
             table.row(cells.into_iter().chain(cell(&risks)));
             writeln!(out, "{algo} on {env} after {} steps, {kind}", trained.steps)?;

@@ -68,9 +68,8 @@ impl Args {
         };
 
         let mut table = Table::bare();
-        let (episodes, steps, falls) = (demos.trajectories().len(), demos.steps(), demos.violations());
         table.row(["demonstrations", config.run.demos.as_str()]);
-        table.row(["".into(), format!("{episodes} episodes, {steps} steps, {falls} violating episodes")]);
+        table.row(["".into(), sskp_lab::wording::set_contents(&demos)]);
         let held_out = fitted.held_out;
         let error = format!("{:.5} mean square per coordinate of an action", held_out.reconstruction);
         table.row(["held-out reconstruction".into(), error]);

@@ -45,6 +45,14 @@ fn rows_are_reported_committed_and_verified() {
         assert_eq!((code, error.as_str()), (0, ""));
         assert!(out.starts_with("4 episodes") && out.contains("the same"), "{out}");
     }
+    // Who made the rows is said, and that nothing was learnt in so little.
+    let (_, out, _) = sskp(here, &["verify", "runs/a", "--episodes", "1", "--quiet"]);
+    assert!(
+        out.starts_with("1 episode, ") && out.contains("no update was made") && out.contains("which is this one"),
+        "{out}"
+    );
+    let (_, out, _) = sskp(here, &["verify", "runs/a", "--quiet"]);
+    assert!(!out.contains("no update") && out.contains(" updates\n"), "{out}");
     // All of it, the episode that the budget cut included.
     let (code, out, _) = sskp(here, &["verify", "runs/a", "--episodes", "1000", "--quiet"]);
     assert!(code == 0 && out.contains(" 1500 steps: the same"), "{out}");
@@ -64,8 +72,14 @@ fn rows_are_reported_committed_and_verified() {
     let settings = here.join("results/toy/sskp/seed-1.toml");
     let changed = fs::read_to_string(&settings).unwrap().replace("seed = 1\n", "seed = 2\n");
     fs::write(&settings, changed).unwrap();
+    let manifest = here.join("results/toy/sskp/seed-1.manifest.json");
+    let text_of = fs::read_to_string(&manifest).unwrap();
+    let binary = text_of.split("\"binary_sha256\": \"").nth(1).unwrap().split('"').next().unwrap();
+    fs::write(&manifest, text_of.replace(binary, "0123456789abcdef").replace("\"commit\": \"", "\"commit\": \"0ld"))
+        .unwrap();
     let (code, _, error) = sskp(here, &["verify", rows, "--quiet"]);
-    assert!(code == 1 && error.contains("episode 1 is"), "{error}");
+    assert!(code == 1 && error.contains("episode 1 is") && error.contains("binary 0123456789ab, another"), "{error}");
+    assert_eq!(error.lines().count(), 1);
 
     // A run that is not finished is no result yet.
     fs::write(&file, text.lines().take(4).fold(String::new(), |all, line| all + line + "\n")).unwrap();

@@ -1,5 +1,7 @@
 //! Numbers and names as people read them: one way to write a duration, a count, a measurement.
 
+use sskp_blocks::demos::Demonstrations;
+
 /// A duration.
 pub fn duration(seconds: f64) -> String {
     match seconds {
@@ -12,6 +14,13 @@ pub fn duration(seconds: f64) -> String {
 /// "1 violation", "2 violations".
 pub fn plural(n: u64, thing: &str) -> String {
     format!("{n} {}", noun(n, thing))
+}
+
+/// What demonstrations hold: "3 episodes, 2000 steps, 1 violating episode".
+pub fn set_contents(demos: &Demonstrations) -> String {
+    let [episodes, steps, violating] =
+        [demos.trajectories().len(), demos.steps(), demos.violations()].map(|n| n as u64);
+    [plural(episodes, "episode"), plural(steps, "step"), plural(violating, "violating episode")].join(", ")
 }
 
 /// "violation" of one, "violations" of others.

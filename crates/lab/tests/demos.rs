@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use sskp_blocks::demos::{Demonstrations, Ending, Trajectory};
 use sskp_blocks::rng::Rng;
-use sskp_lab::data::check::{Report, check, kind};
+use sskp_lab::data::check::{SetReport, check, kind};
 use sskp_lab::data::{self, About, Format, Played, Set};
 
 /// Episodes of the toy played at random: real states, real falls.
@@ -56,7 +56,7 @@ fn written(root: &Path, demos: &Demonstrations) -> PathBuf {
     data::write_minari(root, "toy/test-v0", demos, &[], &about()).unwrap()
 }
 
-fn checked(path: &Path) -> Report {
+fn checked(path: &Path) -> SetReport {
     check(&Registry::standard(), &Set::open(path).unwrap(), None).unwrap()
 }
 
@@ -240,7 +240,7 @@ impl Hand {
     }
 
     /// What `check` finds in ten such episodes, and what `open` says.
-    fn found(change: impl FnOnce(&mut Hand)) -> (Report, sskp_blocks::Result<Demonstrations>) {
+    fn found(change: impl FnOnce(&mut Hand)) -> (SetReport, sskp_blocks::Result<Demonstrations>) {
         let root = tempfile::tempdir().unwrap();
         let mut hand = Self::fallen();
         change(&mut hand);

@@ -6,14 +6,14 @@ use serde_json::Value;
 use sskp_blocks::{Error, Result};
 
 use super::Set;
-use super::check::Report;
+use super::check::SetReport;
 use crate::chart::{Chart, Mark, Series, side_by_side};
 use crate::stats::Spread;
 use crate::wording::plural;
 use sskp_blocks::files::write_whole;
 
 /// Writes the card to `out` and its picture beside it; gives the picture's path.
-pub fn write(set: &Set, report: &Report, out: &Path) -> Result<PathBuf> {
+pub fn write(set: &Set, report: &SetReport, out: &Path) -> Result<PathBuf> {
     let picture = out.with_extension("svg");
     if picture == out {
         return Err(Error::other("the card is Markdown: give it a name that ends in .md"));
@@ -44,7 +44,7 @@ fn lookup(set: &Set, path: &[&str]) -> Option<String> {
     })
 }
 
-fn markdown(set: &Set, report: &Report, picture: &str) -> String {
+fn markdown(set: &Set, report: &SetReport, picture: &str) -> String {
     let stats = &report.stats;
     let mut text = String::new();
     let mut line = |row: &str| {
@@ -152,7 +152,7 @@ fn markdown(set: &Set, report: &Report, picture: &str) -> String {
 const BINS: usize = 24;
 
 /// Two histograms side by side; violating episodes in a second colour on top of the others.
-fn draw(report: &Report) -> String {
+fn draw(report: &SetReport) -> String {
     let stats = &report.stats;
     let label = format!("{}: returns and lengths of {}", stats.id, plural(stats.episodes as u64, "episode"));
     let histogram = |title: &str, x_label: &str, values: &[f64]| Chart {

@@ -23,7 +23,7 @@ pub struct Problem {
 }
 
 /// What was found.
-pub struct Report {
+pub struct SetReport {
     /// What the set holds.
     pub stats: Stats,
     /// Mistakes; a good set has none.
@@ -32,7 +32,7 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
-impl Report {
+impl SetReport {
     /// Whether nothing is wrong.
     pub fn fine(&self) -> bool {
         self.problems.is_empty()
@@ -90,14 +90,14 @@ pub mod kind {
 }
 
 /// Checks a set by itself, and against the robot it is of: the one named, else the one it names.
-pub fn check(registry: &Registry, set: &Set, named: Option<&str>) -> Result<Report> {
+pub fn check(registry: &Registry, set: &Set, named: Option<&str>) -> Result<SetReport> {
     let name = named.unwrap_or(&set.env);
     let robot = (!name.is_empty()).then(|| registry.make_env(name, EnvOptions::default())).transpose()?;
     Ok(check_against(set, robot.as_deref()))
 }
 
-fn check_against(set: &Set, robot: Option<&dyn Env>) -> Report {
-    let mut report = Report { stats: Stats::of(set), problems: Vec::new(), notes: Vec::new() };
+fn check_against(set: &Set, robot: Option<&dyn Env>) -> SetReport {
+    let mut report = SetReport { stats: Stats::of(set), problems: Vec::new(), notes: Vec::new() };
     if robot.is_none() {
         report.notes.push("the file does not say which robot it is of; give it with --env to check more".into());
     }
@@ -140,7 +140,7 @@ fn check_against(set: &Set, robot: Option<&dyn Env>) -> Report {
     report
 }
 
-fn numbers(episode: &Episode, report: &mut Report) {
+fn numbers(episode: &Episode, report: &mut SetReport) {
     let lists = [
         ("observations", &episode.observations.data, episode.observations.cols),
         ("actions", &episode.actions.data, episode.actions.cols),
@@ -162,7 +162,7 @@ fn numbers(episode: &Episode, report: &mut Report) {
     }
 }
 
-fn flags(episode: &Episode, set: &Set, limit: Option<usize>, last_of_set: bool, report: &mut Report) {
+fn flags(episode: &Episode, set: &Set, limit: Option<usize>, last_of_set: bool, report: &mut SetReport) {
     let (steps, label) = (episode.steps(), &episode.label);
     let end = steps - 1;
     for (field, list) in [("terminations", &episode.terminations), ("truncations", &episode.truncations)] {
@@ -219,7 +219,7 @@ fn flags(episode: &Episode, set: &Set, limit: Option<usize>, last_of_set: bool, 
 }
 
 /// Asks the robot's own constraint of every state, and whether the costs say the same, at their step or one beside it.
-fn constraint(set: &Set, robot: &dyn Constraint, report: &mut Report) {
+fn constraint(set: &Set, robot: &dyn Constraint, report: &mut SetReport) {
     let [mut here, mut early, mut late, mut violating] = [0_usize; 4];
     let mut first = None;
     let mut state = vec![0.0; set.obs_dim];
@@ -263,7 +263,7 @@ fn constraint(set: &Set, robot: &dyn Constraint, report: &mut Report) {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for SetReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.stats.table())?;
         for note in &self.notes {
