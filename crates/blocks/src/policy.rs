@@ -34,6 +34,20 @@ impl Squashed {
 }
 
 /// A copy of such a policy that no longer learns, and of the stream it draws from.
+///
+/// ```
+/// use sskp_blocks::{nets::Mlp, policy::SquashedPolicy, rng::Rng};
+///
+/// // Two observations, one action: mean and log σ.
+/// let net = Mlp::new(&[2, 16, 2], &mut Rng::stream(0, "init"));
+/// let mut policy = SquashedPolicy::new(&net, &Rng::stream(0, "policy"));
+/// let (mut first, mut second) = ([0.0], [0.0]);
+/// policy.act(&[0.1, -0.3], false, &mut first);
+/// policy.act(&[0.1, -0.3], false, &mut second);
+/// assert_eq!(first, second);
+/// policy.act(&[0.1, -0.3], true, &mut second);
+/// assert_ne!(first, second);
+/// ```
 #[derive(Clone, Debug)]
 pub struct SquashedPolicy {
     net: Mlp,

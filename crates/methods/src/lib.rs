@@ -312,3 +312,31 @@ impl Actor for SquashedPolicy {
         SquashedPolicy::act(self, state, explore, action);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sskp_blocks::toy::Toy;
+
+    use super::*;
+
+    #[test]
+    fn every_method_says_how_often_it_learns_and_what_the_paper_calls_it() {
+        for entry in METHODS {
+            let defaults: toml::Table = toml::from_str(&(entry.defaults)(Toy::default().spec())).unwrap();
+            let expected = match entry.table {
+                "sskp" => 0.1, // once per skill of ten steps
+                "smbpo" => 10.0,
+                _ => 1.0,
+            };
+            assert_eq!((entry.updates_per_step)(&defaults), Some(expected), "{}", entry.name);
+            assert_eq!((entry.updates_per_step)(&toml::Table::new()), None, "{}", entry.name);
+        }
+        // Settings as people write them, whole numbers without a point.
+        let written = |text: &str| toml::from_str::<toml::Table>(text).unwrap();
+        assert_eq!((find("sac").unwrap().updates_per_step)(&written("updates_per_step = 2")), Some(2.0));
+        let skills = written("policy.updates_per_skill = 5\nskill.horizon = 20");
+        assert_eq!((find("sskp-np").unwrap().updates_per_step)(&skills), Some(0.25));
+        let titles: std::collections::BTreeSet<_> = METHODS.iter().map(|entry| entry.title).collect();
+        assert_eq!(titles.len(), METHODS.len(), "no two are called the same: {titles:?}");
+    }
+}

@@ -297,3 +297,28 @@ fn a_policy_held_to_its_prior_stays_where_it_is_held() {
     assert!((0.4..0.6).contains(&kl), "{kl}, where 0.5 is allowed");
     assert!((1.3..2.0).contains(&distance), "{distance} of the 2.5 there were");
 }
+
+#[test]
+fn a_checkpoint_brings_back_the_prior_that_holds_the_policy() {
+    let (_, batch) = fixture(SoftActorCriticConfig::default(), 1);
+    let build = |seed: u64, bound: f32| {
+        let mut rng = Rng::stream(seed, "prior");
+        let prior = Prior { net: Mlp::new(&[OBS, 5, 2 * ACTION], &mut rng), bound: vec![bound; ACTION] };
+        let config = SoftActorCriticConfig { width: 6, rate: 1e-2, ..Default::default() };
+        SoftActorCritic::near_prior(config, prior, 0.5, 1, &mut rng).unwrap()
+    };
+    let go_on = |sac: &mut SoftActorCritic| {
+        let mut rng = Rng::stream(9, "u");
+        (0..5).for_each(|_| sac.update(&batch, ViolationValue::Terminal, &mut rng, None).unwrap());
+        [&sac.actor.net.params[..], &sac.critics.nets()[1].params, &sac.critics.targets()[0].params].concat()
+    };
+    let (mut sac, mut other) = (build(1, 2.0), build(2, 0.1));
+    go_on(&mut sac);
+    let dir = tempfile::tempdir().unwrap();
+    let mut saver = Saver::default();
+    sac.save(&mut saver);
+    let path = crate::checkpoint::write(dir.path(), "test", 5, &saver, 1).unwrap();
+    other.load(&Loader::open(&path, None).unwrap()).unwrap();
+    assert_eq!((other.alpha(), other.updates()), (sac.alpha(), 5));
+    assert_eq!(go_on(&mut other), go_on(&mut sac));
+}
