@@ -4,10 +4,11 @@ use std::io::{Write, stdout};
 use std::path::PathBuf;
 
 use anyhow::Result;
-use sskp_lab::data::collect::{Plan, collect};
+use sskp_lab::data::collect::{Collected, Plan, collect};
 use sskp_lab::data::{check_target, write_minari};
 use sskp_lab::registry::Registry;
 use sskp_lab::train::load_policy;
+use sskp_lab::wording::{plural, set_contents};
 
 use crate::error::OrUsage;
 
@@ -90,15 +91,27 @@ impl Args {
         let folder = write_minari(&self.out, &name, &made.demos, &made.played, &made.about)?;
 
         let mut stdout = stdout().lock();
-        writeln!(stdout, "{}", sskp_lab::wording::set_contents(&made.demos))?;
-        if made.falls < plan.falls {
-            let (got, asked) = (made.falls, plan.falls);
-            let more = "allow more episodes or steps, or a larger --push";
-            writeln!(stdout, "only {got} of the {asked} falls asked for happened in half of the set; {more}")?;
+        for line in remarks(&made, &plan) {
+            writeln!(stdout, "{line}")?;
         }
         writeln!(stdout, "wrote {}", folder.display())?;
         Ok(())
     }
+}
+
+/// What came out, and what is missing from it.
+fn remarks(made: &Collected, plan: &Plan) -> Vec<String> {
+    let mut lines = vec![set_contents(&made.demos)];
+    if made.falls < plan.falls {
+        let (got, asked) = (made.falls, plural(plan.falls, "fall"));
+        let more = "allow more episodes or steps, or a larger --push";
+        lines.push(format!("only {got} of the {asked} asked for happened in half of the set; {more}"));
+    }
+    if made.demos.violations() == 0 {
+        let ask = if plan.falls == 0 { "; ask for some with --falls K" } else { "" };
+        lines.push(format!("no episode ended in a violation, and a set without any cannot teach risk{ask}"));
+    }
+    lines
 }
 
 /// What the user typed, with words quoted that a shell would split.
@@ -108,4 +121,28 @@ pub fn command_line() -> String {
         if !word.is_empty() && word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
     };
     std::iter::once("sskp".into()).chain(std::env::args().skip(1).map(quote)).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sskp_blocks::demos::Demonstrations;
+
+    #[test]
+    fn a_set_without_violations_is_said_to_teach_no_risk() {
+        let all = sskp_blocks::toy::demonstrations(6);
+        let made = |violating: bool| {
+            let mut demos = Demonstrations::new("toy", 5, 2);
+            for trajectory in all.trajectories().iter().filter(|t| t.violates() == violating) {
+                demos.push(trajectory.clone()).unwrap();
+            }
+            Collected { demos, played: Vec::new(), about: Default::default(), falls: 0 }
+        };
+        let safe = remarks(&made(false), &Plan::default());
+        assert!(safe.len() == 2 && safe[1].contains("cannot teach risk") && safe[1].contains("--falls K"), "{safe:?}");
+        assert_eq!(remarks(&made(true), &Plan::default()).len(), 1);
+        let asked = remarks(&made(false), &Plan { falls: 1, ..Plan::default() });
+        assert!(asked.len() == 3 && asked[1].starts_with("only 0 of the 1 fall asked for"), "{asked:?}");
+        assert!(!asked[2].contains("--falls"), "{asked:?}");
+    }
 }

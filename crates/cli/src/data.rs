@@ -9,15 +9,17 @@ use sskp_blocks::env::Env;
 use sskp_blocks::registry::EnvOptions;
 use sskp_lab::data::check::check;
 use sskp_lab::data::{CostFrom, Set, Stats, card, check_target, convert, write_dsrl, write_minari};
+use sskp_lab::places::find_set;
 use sskp_lab::registry::Registry;
+use sskp_lab::wording::set_contents;
 
 use crate::collect::command_line;
-use crate::error::{OrUsage, usage};
+use crate::error::OrUsage;
 
 /// Look at, check, convert or document a set of demonstrations
 ///
-/// PATH is a Minari folder, its data folder, or an HDF5 file in Minari's, DSRL's or D4RL's layout; which one it is, is seen
-/// from its content.
+/// A set is a Minari folder, its data folder, an HDF5 file in Minari's, DSRL's or D4RL's layout (which one it is, is seen from its
+/// content), or the name of a shipped set, like hopper/medium-v0.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -28,8 +30,9 @@ pub struct Args {
 enum What {
     /// Print what a set holds and how it was made
     Info {
-        /// The set
-        path: PathBuf,
+        /// The set: a path, or the name of a shipped one
+        #[arg(value_name = "SET")]
+        set: String,
         /// Print one JSON object
         #[arg(long)]
         json: bool,
@@ -39,17 +42,18 @@ enum What {
     /// Wrong lengths, costs that are off by one, terminations mixed up with time limits, numbers that are not finite,
     /// actions out of range, and whatever the robot itself would say otherwise.
     Check {
-        /// The set
-        path: PathBuf,
-        /// Robot it is of, when the file does not say
+        /// The set: a path, or the name of a shipped one
+        #[arg(value_name = "SET")]
+        set: String,
+        /// Robot it is of [default: the one that the set or its path names]
         #[arg(long = "env", visible_aliases = ["env-id", "task"], value_name = "ROBOT")]
         env: Option<String>,
     },
     /// Write a set in another format
     Convert {
-        /// The set to read
+        /// The set to read: a path, or the name of a shipped one
         #[arg(value_name = "IN")]
-        input: PathBuf,
+        input: String,
         /// For minari the folder of sets to write into, for dsrl the file to write
         #[arg(value_name = "OUT")]
         output: PathBuf,
@@ -68,8 +72,9 @@ enum What {
     },
     /// Write a card in Markdown about a set, with a picture beside it
     Card {
-        /// The set
-        path: PathBuf,
+        /// The set: a path, or the name of a shipped one
+        #[arg(value_name = "SET")]
+        set: String,
         /// File to write
         #[arg(long, value_name = "FILE.MD")]
         out: PathBuf,
@@ -97,9 +102,9 @@ enum Costs {
 impl Args {
     pub fn run(self, registry: &Registry) -> Result<()> {
         match self.what {
-            What::Info { path, json } => info(&path, json),
-            What::Check { path, env } => examine(registry, &path, env.as_deref()),
-            What::Card { path, out } => document(registry, &path, &out),
+            What::Info { set, json } => info(&set, json),
+            What::Check { set, env } => examine(registry, &set, env.as_deref()),
+            What::Card { set, out } => document(registry, &set, &out),
             What::Convert { input, output, env, format, name, cost_from } => {
                 let name = name.unwrap_or_else(|| format!("{env}/converted-v0"));
                 let costs = match cost_from {
@@ -113,8 +118,12 @@ impl Args {
     }
 }
 
-fn info(path: &Path, json: bool) -> Result<()> {
-    let set = Set::open(path).or_usage()?;
+fn open(set: &str) -> Result<Set> {
+    Set::open(&find_set(set).or_usage()?).or_usage()
+}
+
+fn info(set: &str, json: bool) -> Result<()> {
+    let set = open(set)?;
     let mut stdout = stdout().lock();
     if json {
         writeln!(stdout, "{}", set.to_json())?;
@@ -134,32 +143,30 @@ fn info(path: &Path, json: bool) -> Result<()> {
     Ok(())
 }
 
-fn examine(registry: &Registry, path: &Path, env: Option<&str>) -> Result<()> {
-    if !path.exists() {
-        return Err(usage(format!("{} does not exist", path.display())));
-    }
+fn examine(registry: &Registry, set: &str, env: Option<&str>) -> Result<()> {
+    let path = find_set(set).or_usage()?;
     // A set that cannot be read is what this verb is for: it failed the check, and was no bad usage.
-    let report = check(registry, &Set::open(path)?, env)?;
+    let report = check(registry, &Set::open(&path)?, env)?;
     writeln!(stdout().lock(), "{report}")?;
     match report.fine() {
         true => Ok(()),
-        false => Err(anyhow!("{} is not as it should be", path.display())),
+        false => Err(anyhow!("{set} is not as it should be")),
     }
 }
 
-fn document(registry: &Registry, path: &Path, out: &Path) -> Result<()> {
-    let set = Set::open(path).or_usage()?;
+fn document(registry: &Registry, set: &str, out: &Path) -> Result<()> {
+    let set = open(set)?;
     let report = check(registry, &set, None).or_usage()?;
     let picture = card::write(&set, &report, out)?;
     writeln!(stdout().lock(), "wrote {}\nwrote {}", out.display(), picture.display())?;
     Ok(())
 }
 
-fn rewrite(input: &Path, output: &Path, env: &dyn Env, format: OutFormat, name: &str, costs: CostFrom) -> Result<()> {
+fn rewrite(input: &str, output: &Path, env: &dyn Env, format: OutFormat, name: &str, costs: CostFrom) -> Result<()> {
     if matches!(format, OutFormat::Minari) {
         check_target(output, name).or_usage()?;
     }
-    let (demos, about) = convert(Set::open(input).or_usage()?, env, costs, &command_line()).or_usage()?;
+    let (demos, about) = convert(open(input)?, env, costs, &command_line()).or_usage()?;
     let written = match format {
         OutFormat::Minari => write_minari(output, name, &demos, &[], &about)?,
         OutFormat::Dsrl => {
@@ -168,7 +175,7 @@ fn rewrite(input: &Path, output: &Path, env: &dyn Env, format: OutFormat, name: 
         }
     };
     let mut stdout = stdout().lock();
-    writeln!(stdout, "{}", sskp_lab::wording::set_contents(&demos))?;
+    writeln!(stdout, "{}", set_contents(&demos))?;
     writeln!(stdout, "wrote {}", written.display())?;
     Ok(())
 }

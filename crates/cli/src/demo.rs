@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result};
 use sskp_lab::config::{Config, Overrides, RunConfig};
 use sskp_lab::registry::Registry;
 use sskp_lab::train::{Session, Watched};
+use sskp_lab::wording::plural;
 use sskp_lab::{replay_page, run_page};
 
 use crate::error::OrUsage;
@@ -59,7 +60,7 @@ impl Args {
             registry: registry.clone(),
             stop: Signals::listen()?.stop(),
             quiet: self.quiet,
-            cache: sskp_lab::find::cache(),
+            cache: sskp_lab::places::model_cache(),
         };
         let prepared = sskp_lab::train::prepare(&config, session).or_usage()?;
         let summary = prepared.train(&folder)?;
@@ -77,7 +78,8 @@ impl Args {
         let mut out = stdout().lock();
         writeln!(
             out,
-            "the trained policy, played once: return {earned:.1} in {steps} steps, mean predicted risk {risk}"
+            "the trained policy, played once: return {earned:.1} in {}, mean predicted risk {risk}",
+            plural(steps, "step")
         )?;
         writeln!(out, "\nopen in a browser:")?;
         writeln!(out, "  {}  learning curves", curves.display())?;
@@ -92,7 +94,7 @@ fn watch(registry: &Registry, run: &Path, page: &Path) -> Result<Watched> {
     let mut watched = sskp_lab::train::watch(&mut trained, 1, 0, false, true)?;
     let first = watched.first.take().context("no episode was played")?;
     let algo = &trained.config.run.algo;
-    let subtitle = format!("{algo} after {} steps", trained.steps);
+    let subtitle = format!("{algo} after {}", plural(trained.steps, "step"));
     replay_page::write_html(&first.into_page(&trained.env, subtitle), page)?;
     Ok(watched)
 }

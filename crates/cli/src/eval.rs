@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use sskp_blocks::env::End;
 use sskp_lab::registry::Registry;
 use sskp_lab::train::Watched;
 use sskp_lab::wording::plural;
@@ -13,10 +14,11 @@ use crate::table::Table;
 
 /// Play episodes with a trained policy
 ///
-/// Evaluation steps are not training steps: nothing in the run directory changes.
+/// Evaluation steps are not training steps: nothing in the run directory changes. With the policy's best guesses the same seed gives
+/// the same episodes.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Run directory, or one folder under its checkpoints/ or policies/
+    /// Run directory, one folder under its checkpoints/ or policies/, or a folder of runs, of which the newest is taken
     run: PathBuf,
     /// Episodes to play
     #[arg(long, default_value_t = 10)]
@@ -38,11 +40,15 @@ pub struct Args {
 impl Args {
     /// Runs the verb.
     pub fn run(self, registry: &Registry) -> Result<()> {
-        let mut trained =
-            sskp_lab::train::load_policy(registry, &self.run, crate::error::older_checkpoint).or_usage()?;
+        let (run, of) = sskp_lab::train::newest_run(&self.run).or_usage()?;
+        if run != self.run {
+            let runs = plural(of as u64, "run");
+            eprintln!("{} holds {runs}; the newest is taken: {}", self.run.display(), run.display());
+        }
+        let mut trained = sskp_lab::train::load_policy(registry, &run, crate::error::older_checkpoint).or_usage()?;
         let watched =
             sskp_lab::train::watch(&mut trained, self.episodes, self.seed, self.stochastic, self.html.is_some())?;
-        let Watched { rows, risks, first } = watched;
+        let Watched { rows, ends, risks, first } = watched;
         let mean_risk = Watched::mean_risk;
         let (algo, env) = (trained.config.run.algo.clone(), trained.config.run.env.clone());
         let kind = if self.stochastic { "sampled actions" } else { "mean actions" };
@@ -65,15 +71,14 @@ impl Args {
             let columns = &columns[..columns.len() - usize::from(mean_risk(&risks).is_none())];
             let mut table = Table::new(columns).right(&[0, 1, 2, 3, 5]);
             let cell = |risks: &[[f64; 2]]| mean_risk(risks).map(|r| format!("{r:.4}"));
-            for (row, risk) in rows.iter().zip(&risks) {
+            for ((row, end), risk) in rows.iter().zip(&ends).zip(&risks) {
                 let per_step = row.total_reward / row.length.max(1) as f64;
-                let end = if row.violation { "violation" } else { "time limit" };
                 let cells = [
                     row.episode.to_string(),
                     row.length.to_string(),
                     format!("{:.1}", row.total_reward),
                     format!("{per_step:.3}"),
-                    end.to_string(),
+                    end_in_words(*end).to_string(),
                 ];
                 table.row(cells.into_iter().chain(cell(&[*risk])));
             }
@@ -88,16 +93,26 @@ impl Args {
                 plural(rows.iter().filter(|r| r.violation).count() as u64, "violation"),
             ];
             table.row(cells.into_iter().chain(cell(&risks)));
-            writeln!(out, "{algo} on {env} after {} steps, {kind}", trained.steps)?;
+            writeln!(out, "{algo} on {env} after {}, {kind}", plural(trained.steps, "step"))?;
             write!(out, "{table}")?;
         }
         if let (Some(path), Some(recording)) = (&self.html, first) {
-            let subtitle = format!("{algo} after {} steps, {kind}, seed {}", trained.steps, self.seed);
+            let subtitle = format!("{algo} after {}, {kind}, seed {}", plural(trained.steps, "step"), self.seed);
             sskp_lab::replay_page::write_html(&recording.into_page(&trained.env, subtitle), path)?;
             if !self.json {
                 writeln!(out, "replay: {}", path.display())?;
             }
         }
         Ok(())
+    }
+}
+
+/// How an episode ended, in a cell of the table.
+fn end_in_words(end: Option<End>) -> &'static str {
+    match end {
+        Some(End::Violation) => "violation",
+        Some(End::Terminated) => "ended by itself",
+        Some(End::Truncated) => "time limit",
+        None => "still running",
     }
 }

@@ -18,6 +18,7 @@
 //! `verbs!`.
 
 mod collect;
+mod completions;
 mod data;
 mod demo;
 mod error;
@@ -89,16 +90,22 @@ verbs! {
     Skills(skills),
     Collect(collect),
     Data(data),
+    Completions(completions),
 }
 
 /// Runs the command line of this process with the environments and methods of `registry`.
 pub fn main(registry: &Registry) -> ExitCode {
-    let matches = with_names(Cli::command(), registry).get_matches();
+    let matches = command(registry).get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match cli.verb.run(registry) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => error::report(&error),
     }
+}
+
+/// The whole command line.
+fn command(registry: &Registry) -> Command {
+    with_names(Cli::command(), registry)
 }
 
 /// Arguments that take a name of the registry know which there are: wrong ones are refused with the nearest, and helps list them.

@@ -46,7 +46,7 @@ impl Args {
             .with_context(|| format!("the folder {} cannot be made", folder.display()))
             .or_usage()?;
         let run = &trained.config.run;
-        let title = format!("{} on {} after {} steps", run.algo, run.env, trained.steps);
+        let title = format!("{} on {} after {}", run.algo, run.env, plural(trained.steps, "step"));
         let paths = study.write(&folder, &title)?;
 
         let mut table = Table::new(&["iteration", "mean risk", "change", "standard error", "median change"]);

@@ -32,7 +32,8 @@ impl Args {
     pub fn run(self, registry: &Registry) -> Result<()> {
         sskp_lab::train::read_config(&self.run).or_usage()?;
         let stop = Signals::listen()?.or_end_of_input(self.leash).stop();
-        let session = Session { registry: registry.clone(), stop, quiet: self.quiet, cache: sskp_lab::find::cache() };
+        let session =
+            Session { registry: registry.clone(), stop, quiet: self.quiet, cache: sskp_lab::places::model_cache() };
         let summary = sskp_lab::train::resume(&self.run, self.total_steps, session, crate::error::older_checkpoint)?;
         crate::train::report(&summary, &self.run)
     }

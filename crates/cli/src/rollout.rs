@@ -14,6 +14,7 @@ use sskp_blocks::run::Run;
 use sskp_lab::registry::Registry;
 use sskp_lab::replay_page;
 use sskp_lab::rollout::{Stage, end_word, snapshot};
+use sskp_lab::wording::{plural, verb};
 
 use crate::error::{OrUsage, usage};
 use crate::numbers::{self, Form};
@@ -26,9 +27,9 @@ const ENDLESS: u64 = 1000;
 ///
 /// Actions are random until the end of the episode unless --actions or --random says otherwise.
 ///
-/// Files are CSV with a header row. --out has one row a step: step (from 1), the observation after the step (obs_0,
-/// obs_1, ...), reward, cost, and how the episode ended there (empty, violation, violation:REASON, truncated). `sskp robots
-/// ROBOT` says what the columns mean.
+/// Files are CSV with a header row. --out has one row a step: step (from 1), the action (action_0, action_1, ...), the observation
+/// after the step (obs_0, obs_1, ...), reward, cost, and how the episode ended there (empty, violation, violation:REASON, terminated,
+/// truncated). `sskp robots ROBOT` says what the columns mean. With the same seed or state --actions plays such a file again.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -39,7 +40,7 @@ pub struct Args {
     /// Start from the state in this file: one row, qpos then qvel
     #[arg(long, value_name = "STATE.CSV")]
     from: Option<PathBuf>,
-    /// Play the actions in this file: one row per step, one column per action, in [-1, 1]
+    /// Play the actions in this file: one row per step, one column per action, in [-1, 1]; of a wider table those columns
     #[arg(long, value_name = "ACTIONS.CSV", conflicts_with = "random")]
     actions: Option<PathBuf>,
     /// Play at most N random actions
@@ -70,7 +71,7 @@ impl Args {
             let state = read_state(file, names)?;
             stage = stage.starting_from(state).context(file.display().to_string()).or_usage()?;
         }
-        let given = self.actions.as_ref().map(|file| read_actions(file, robot)).transpose()?;
+        let given = self.actions.as_ref().map(|file| read_actions(file, robot, spec.action_dim)).transpose()?;
         let mut out = self.out.as_deref().map(PendingFile::create).transpose().or_usage()?;
         let mut html = self.html.as_deref().map(PendingFile::create).transpose().or_usage()?;
 
@@ -88,7 +89,7 @@ impl Args {
         let mut run = Run::new(Box::new(stage), self.seed, budget, &mut memory);
         let mut random = Rng::stream(self.seed, "actions");
         let mut action = vec![0.0; spec.action_dim];
-        let mut csv = header(spec.obs_dim);
+        let mut csv = header(spec.action_dim, spec.obs_dim);
         let mut ended = None;
         run.next_episode()?;
         while !run.over() {
@@ -98,6 +99,9 @@ impl Args {
             }
             let step = run.step(&action)?;
             write!(csv, "{}", run.clock().steps)?;
+            for a in &action {
+                write!(csv, ",{a:?}")?;
+            }
             for x in run.env().obs() {
                 write!(csv, ",{x:?}")?;
             }
@@ -126,9 +130,11 @@ impl Args {
             None => "still running".to_string(),
         };
         let mut stdout = stdout().lock();
-        writeln!(stdout, "{}: {} steps, return {:.3}, {how}", robot.name, clock.steps, clock.reward)?;
+        writeln!(stdout, "{}: {}, return {:.3}, {how}", robot.name, plural(clock.steps, "step"), clock.reward)?;
         if clock.steps < budget && given.is_some() {
-            writeln!(stdout, "{} of the {budget} actions were not played: the episode was over", budget - clock.steps)?;
+            let left = budget - clock.steps;
+            let were = verb(left, "was", "were");
+            writeln!(stdout, "{left} of the {budget} actions {were} not played: the episode was over")?;
         }
         for file in [self.out, self.html].iter().flatten() {
             writeln!(stdout, "wrote {}", file.display())?;
@@ -149,19 +155,28 @@ impl Args {
     }
 }
 
-fn header(obs_dim: usize) -> String {
-    let obs: String = (0..obs_dim).map(|i| format!(",obs_{i}")).collect();
-    format!("step{obs},reward,cost,end\n")
+fn header(action_dim: usize, obs_dim: usize) -> String {
+    let obs = (0..obs_dim).map(|i| format!("obs_{i}"));
+    let columns: Vec<String> = action_columns(action_dim).into_iter().chain(obs).collect();
+    format!("step,{},reward,cost,end\n", columns.join(","))
+}
+
+/// The columns of the actions in a table of ours.
+fn action_columns(action_dim: usize) -> Vec<String> {
+    (0..action_dim).map(|i| format!("action_{i}")).collect()
 }
 
 fn read_state(file: &Path, columns: Vec<String>) -> Result<Vec<f64>> {
-    let form = Form { columns, rows: "one row with qpos and qvel", range: None, single: true };
+    let form = Form { columns, in_tables: Vec::new(), rows: "one row with qpos and qvel", range: None, single: true };
     Ok(numbers::read(file, &form)?.remove(0))
 }
 
-fn read_actions(file: &Path, robot: &EnvEntry) -> Result<Vec<Vec<f32>>> {
-    let columns = robot.contract.action.iter().map(|c| c.name.clone()).collect();
-    let form = Form { columns, rows: "one row per step", range: Some((-1.0, 1.0)), single: false };
+fn read_actions(file: &Path, robot: &EnvEntry, action_dim: usize) -> Result<Vec<Vec<f32>>> {
+    let in_tables = action_columns(action_dim);
+    let named: Vec<String> = robot.contract.action.iter().map(|c| c.name.clone()).collect();
+    // An environment of somebody's own need not have names for its actions.
+    let columns = if named.len() == action_dim { named } else { in_tables.clone() };
+    let form = Form { columns, in_tables, rows: "one row per step", range: Some((-1.0, 1.0)), single: false };
     let rows = numbers::read(file, &form)?;
     Ok(rows.into_iter().map(|row| row.into_iter().map(|x| x as f32).collect()).collect())
 }

@@ -48,7 +48,7 @@ impl Args {
         let demos = self.demos.map(|path| path.display().to_string()).unwrap_or_default();
         let env = match self.env {
             Some(robot) => robot,
-            None => Set::open(&sskp_lab::find::demonstrations(&demos).or_usage()?).or_usage()?.env,
+            None => Set::open(&sskp_lab::places::find_set(&demos).or_usage()?).or_usage()?.env,
         };
         if env.is_empty() {
             return Err(usage(format!("{demos} does not say which robot it is of; say it with --env")));
@@ -59,7 +59,7 @@ impl Args {
         if let Some(out) = &self.out {
             PendingFile::create(out).or_usage()?; // a place that cannot be written shows before the work
         }
-        let (stop, cache) = (Signals::listen()?.stop(), sskp_lab::find::cache());
+        let (stop, cache) = (Signals::listen()?.stop(), sskp_lab::places::model_cache());
         let session = Session { registry: registry.clone(), stop, quiet: self.quiet, cache };
         let Some((fitted, demos)) = sskp_lab::skills::fit(&mut config, &session).or_usage()? else {
             let then = if session.cache.is_some() { "goes on with it" } else { "begins again" };

@@ -81,7 +81,8 @@ impl Args {
         let path = self.log_dir.unwrap_or_else(|| default_folder(&config));
         sskp_lab::run_dir::RunDir::refuse_existing(&path).or_usage()?;
         let stop = Signals::listen()?.or_end_of_input(self.leash).stop();
-        let session = Session { registry: registry.clone(), stop, quiet: self.quiet, cache: sskp_lab::find::cache() };
+        let session =
+            Session { registry: registry.clone(), stop, quiet: self.quiet, cache: sskp_lab::places::model_cache() };
         let summary = sskp_lab::train::prepare(&config, session).or_usage()?.train(&path)?;
         report(&summary, &path)
     }

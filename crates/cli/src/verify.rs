@@ -37,7 +37,7 @@ impl Args {
             registry: registry.clone(),
             stop: Signals::listen()?.stop(),
             quiet: self.quiet,
-            cache: sskp_lab::find::cache(),
+            cache: sskp_lab::places::model_cache(),
         };
         let verdict = verify(&rows, self.episodes, session)?;
         let (episodes, steps) = (plural(verdict.same, "episode"), plural(verdict.steps, "step"));

@@ -87,3 +87,40 @@ fn a_demo_that_cannot_make_its_folder_says_so() {
     folder.write("runs", "a file");
     folder.sskp("demo").refused(&["runs/demo cannot be made"]);
 }
+
+#[test]
+fn completions_have_the_verbs_and_the_names_of_the_registry() {
+    let folder = Folder::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = folder.sskp(&format!("completions {shell}")).ok().out;
+        assert!(script.contains("rollout") && script.contains("plan-study"), "{shell}: {script}");
+        // The others do not complete values.
+        let names = ["humanoid", "recovery-rl"].iter().all(|name| script.contains(name));
+        assert_eq!(names, ["bash", "zsh", "fish"].contains(&shell), "{shell}: {script}");
+    }
+    let bash = folder.sskp("completions bash").out;
+    assert!(bash.contains("complete -F _sskp"), "{bash}");
+    assert_eq!(folder.sskp("completions tcsh").code, 2);
+    assert_eq!(folder.sskp_unheard("completions bash").code, 0);
+}
+
+#[test]
+fn the_newest_run_of_a_folder_is_played_and_named_and_twice_alike() {
+    let folder = Folder::new();
+    let train = |name: &str, seed: u32| {
+        let sets = "--set sac.learner.width=16 --set sac.random_steps=100 --set sac.batch=16";
+        folder.sskp(&format!("train --algo sac --env toy -n 300 --seed {seed} --quiet --log-dir {name} {sets}")).ok();
+    };
+    // The newer one comes first by name, and lies deeper.
+    train("runs/later", 1);
+    train("runs/a/deeper", 2);
+    let newest = folder.sskp("eval runs --episodes 2");
+    assert_eq!(newest.code, 0, "{}", newest.err);
+    assert_eq!(newest.err, "runs holds 2 runs; the newest is taken: runs/a/deeper\n");
+    assert_eq!(newest.out, folder.sskp("eval runs/a/deeper --episodes 2").ok().out);
+    assert_ne!(newest.out, folder.sskp("eval runs/later --episodes 2").ok().out);
+    assert!(newest.out.starts_with("sac on toy after 300 steps, mean actions\n"), "{}", newest.out);
+    folder.write("empty", "");
+    folder.sskp("eval empty").refused(&["empty", "no run directory"]);
+    folder.sskp("eval runs/later/policies").refused(&["runs/later/policies"]);
+}

@@ -125,9 +125,11 @@ fn demonstrations_that_cannot_be_used_are_refused_before_anything_is_written() {
     refused(&place, &with(&place.set("toy/doomed-v0", &doomed)), &["doomed-v0", "every state"]);
     let short = toy(|t| last(t, 9));
     refused(&place, &with(&place.set("toy/short-v0", &short)), &["short-v0", "10 steps", "length of a skill"]);
-    // No set of the toy is shipped.
-    let none: Vec<String> = sets.iter().filter(|s| !s.starts_with("run.demos")).cloned().collect();
-    refused(&place, &place.train("sskp", &none, "run", &[]), &["toy/medium-v0", "--demos PATH", "SSKP_DATA"]);
+    refused(
+        &place,
+        &with("toy/medum-v0"),
+        &["toy/medum-v0", "did you mean toy/medium-v0?", "--demos PATH", "SSKP_DATA"],
+    );
     let other = place.train("sac", &[], "run", &["--demos", "nowhere"]);
     refused(&place, &other, &["sac uses no demonstrations", "--demos"]);
     refused(&place, &place.train("sac", &[], "run", &["--skills", "x"]), &["sac uses no skill model", "--skills"]);

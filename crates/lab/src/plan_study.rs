@@ -11,7 +11,7 @@ use sskp_blocks::{Error, Result};
 use crate::chart::{Chart, Mark, Series};
 use crate::stats::Spread;
 use crate::train::Trained;
-use crate::wording::significant;
+use crate::wording::{plural, significant};
 use sskp_blocks::files::write_whole;
 
 /// Episodes that the states are drawn from, at least.
@@ -115,8 +115,8 @@ impl PlanStudy {
         Chart {
             title: title.into(),
             subtitle: format!(
-                "{} states; before planning the mean predicted risk is {}",
-                self.risks.len(),
+                "{}; before planning the mean predicted risk is {}",
+                plural(self.risks.len() as u64, "state"),
                 significant(first)
             ),
             x_label: "planning iteration".into(),

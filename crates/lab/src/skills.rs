@@ -18,7 +18,8 @@ pub fn fit(config: &mut Config, session: &Session) -> Result<Option<(FittedSkill
         return Err(Error::other(format!("{} has no skill model", config.run.algo)));
     };
     let settings = settings(&config.method_toml())?;
-    let demos = demonstrations(&mut config.run, env.spec())?;
+    let (demos, doubts) = demonstrations(&mut config.run, &*env)?;
+    doubts.warn();
     let warn = |text: &str| eprintln!("warning: {text}");
     let files = SkillFiles { named: None, cache: session.cache.clone(), warn };
     let mut display = Display::new(0, "steps", session.quiet);

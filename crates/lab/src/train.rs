@@ -9,7 +9,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use sskp_blocks::checkpoint::{self, Loader};
 use sskp_blocks::demos::Demonstrations;
-use sskp_blocks::env::{Env, Spec, Step};
+use sskp_blocks::env::{End, Env, Step};
 use sskp_blocks::record::{EpisodeRow, Memory, Recorder};
 use sskp_blocks::registry::{EnvEntry, EnvOptions};
 use sskp_blocks::run::{Clock, Run};
@@ -20,7 +20,8 @@ use crate::config::{Config, RunConfig};
 use crate::registry::Registry;
 use crate::rollout::Recording;
 use crate::run_dir::RunDir;
-use crate::{data, find, run_dir};
+use crate::run_rows::find_runs;
+use crate::{data, places, run_dir};
 use sskp_blocks::files::write_whole;
 
 /// What a run came to.
@@ -65,7 +66,7 @@ pub struct Session {
     pub stop: Stop,
     /// No progress display.
     pub quiet: bool,
-    /// Folder of fitted models that other runs may use ([`crate::find::cache`]); none to keep nothing.
+    /// Folder of fitted models that other runs may use ([`crate::places::model_cache`]); none to keep nothing.
     pub cache: Option<PathBuf>,
 }
 
@@ -112,7 +113,7 @@ pub fn prepare(config: &Config, session: Session) -> Result<Prepared> {
         config.run.skills = absolute(Path::new(&config.run.skills))?;
     }
     let (env, method) = build(&session.registry, &config, session.cache.as_deref())?;
-    let demos = first_demonstrations(&session.registry, &mut config, env.spec(), &*method)?;
+    let demos = first_demonstrations(&session.registry, &mut config, &*env, &*method)?;
     Ok(Prepared { config, session, env, method, demos })
 }
 
@@ -161,7 +162,7 @@ pub fn resume(path: &Path, total_steps: Option<u64>, session: Session, refused: 
     let mut demos = None;
     if checkpoint.is_none() {
         eprintln!("warning: {} was stopped before its first checkpoint: it begins again", path.display());
-        demos = first_demonstrations(&session.registry, &mut config, env.spec(), &*method).map_err(|e| {
+        demos = first_demonstrations(&session.registry, &mut config, &*env, &*method).map_err(|e| {
             Error::other(format!(
                 "{} was stopped before its first checkpoint and must begin again: {e}",
                 path.display()
@@ -206,7 +207,7 @@ fn refuse_files(entry: &sskp_methods::Entry, config: &Config) -> Result<()> {
 fn first_demonstrations(
     registry: &Registry,
     config: &mut Config,
-    spec: &Spec,
+    env: &dyn Env,
     method: &dyn Method,
 ) -> Result<Option<Demonstrations>> {
     let entry = registry.method(&config.run.algo)?;
@@ -215,33 +216,57 @@ fn first_demonstrations(
     if !entry.demos {
         return Ok(None);
     }
-    let demos = demonstrations(run, spec)?;
+    let (demos, doubts) = demonstrations(run, env)?;
     if !run.skills.is_empty() {
         let sha256 = data::fingerprint(Path::new(&run.skills))?;
         note_hash(&mut run.skills_sha256, sha256, &format!("the skill model {}", run.skills))?;
     }
     method.accepts(&demos).map_err(|e| Error::other(format!("{}: {e}", run.demos)))?;
+    doubts.warn();
     Ok(Some(demos))
 }
 
-/// Reads the demonstrations of a run, and refuses those of another robot.
-pub(crate) fn demonstrations(run: &mut RunConfig, spec: &Spec) -> Result<Demonstrations> {
-    let path = find::demonstrations(&run.demos)?;
+/// What is doubtful about demonstrations, to be said once nothing else is wrong with them.
+#[must_use]
+pub(crate) struct Doubts(Vec<String>);
+
+impl Doubts {
+    /// Says it.
+    pub(crate) fn warn(&self) {
+        self.0.iter().for_each(|text| eprintln!("warning: {text}"));
+    }
+}
+
+/// Reads the demonstrations of a run. Those of another robot are refused, and those with mistakes ([`data::check`]) that would make
+/// learning wrong; what is doubtful about others comes with them.
+pub(crate) fn demonstrations(run: &mut RunConfig, env: &dyn Env) -> Result<(Demonstrations, Doubts)> {
+    let (spec, path) = (env.spec(), places::find_set(&run.demos)?);
     // A path must be found again from another folder; a shipped set has the same name everywhere.
+    let named = run.demos.clone();
     if Path::new(&run.demos).exists() {
         run.demos = absolute(&path)?;
     }
-    let demos = data::open(&path)?;
-    let sizes = (demos.obs_dim, demos.action_dim);
-    if sizes != (spec.obs_dim, spec.action_dim) || !(demos.env.is_empty() || demos.env == spec.name) {
-        let whose = if demos.env.is_empty() { "another robot" } else { &demos.env };
+    let set = data::Set::open(&path)?;
+    let sizes = (set.obs_dim, set.action_dim);
+    if sizes != (spec.obs_dim, spec.action_dim) || !(set.env.is_empty() || set.env == spec.name) {
+        let whose = if set.env.is_empty() { "another robot" } else { &set.env };
         return Err(Error::other(format!(
             "the demonstrations {} are of {whose} ({} observations, {} actions), not of {} ({}, {})",
             run.demos, sizes.0, sizes.1, spec.name, spec.obs_dim, spec.action_dim
         )));
     }
+    let report = data::check::check_against(&set, Some(env));
+    let more = format!("`sskp data check {named} --env {}` says more", spec.name);
+    if let Some(problem) = report.spoilt() {
+        return Err(Error::other(format!(
+            "nothing right can be learnt from the demonstrations {named}: {problem}; {more}"
+        )));
+    }
+    let doubts =
+        report.problems.iter().map(|problem| format!("the demonstrations {named}: {problem}; {more}")).collect();
+    let demos = set.into_demonstrations()?;
     note_hash(&mut run.demos_sha256, demos.sha256(), &format!("the set {}", run.demos))?;
-    Ok(demos)
+    Ok((demos, Doubts(doubts)))
 }
 
 /// Notes a hash, or compares it with the one noted before.
@@ -378,6 +403,25 @@ impl Trained {
     }
 }
 
+/// The run that a path means: itself, or where it is a folder of runs, the one in it whose checkpoint was written last, and how many
+/// there are.
+pub fn newest_run(path: &Path) -> Result<(PathBuf, usize)> {
+    let itself = ["config.toml", "manifest.json"].iter().any(|file| path.join(file).exists());
+    if itself || !path.is_dir() {
+        return Ok((path.into(), 1));
+    }
+    let written = |run: &PathBuf| {
+        let newest = checkpoint::list(&run.join("checkpoints")).pop()?;
+        let time = newest.metadata().and_then(|data| data.modified()).ok()?;
+        Some((time, run.clone()))
+    };
+    let Ok(found) = find_runs(&[path.into()]) else { return Ok((path.into(), 1)) };
+    let runs: Vec<_> = found.iter().filter_map(written).collect();
+    let newest = runs.iter().max().map(|(_, run)| run.clone());
+    let none = || Error::other(format!("no run in {} has a checkpoint yet", path.display()));
+    Ok((newest.ok_or_else(none)?, runs.len()))
+}
+
 /// Loads a trained policy.
 pub fn load_policy(registry: &Registry, path: &Path, refused: impl FnMut(&Error)) -> Result<Trained> {
     // A run directory has a manifest too, but a checkpoint has no settings.
@@ -432,6 +476,8 @@ pub fn evaluate(
 pub struct Watched {
     /// One row per episode.
     pub rows: Vec<EpisodeRow>,
+    /// How each of them ended.
+    pub ends: Vec<Option<End>>,
     /// Of each episode: the sum of the risks predicted for its steps, and how many there were.
     pub risks: Vec<[f64; 2]>,
     /// The first episode, with the predicted risks, where it was asked for.
@@ -449,15 +495,19 @@ impl Watched {
 /// [`evaluate`], with the predicted risks and, with `record`, the first episode kept.
 pub fn watch(trained: &mut Trained, episodes: u64, seed: u64, explore: bool, record: bool) -> Result<Watched> {
     let mut watched = Watched::default();
-    let Watched { risks, first, .. } = &mut watched;
+    let Watched { risks, first, ends, .. } = &mut watched;
     let rows = evaluate(trained, episodes, seed, explore, |env, step, risk| {
         let Some(step) = step else {
             risks.push([0.0; 2]);
+            ends.push(None);
             if record && risks.len() == 1 {
                 *first = Some(Recording::begin(env));
             }
             return;
         };
+        if let Some(end) = ends.last_mut() {
+            *end = step.end;
+        }
         if let (Some(risk), Some([sum, n])) = (risk, risks.last_mut()) {
             *sum += f64::from(risk);
             *n += 1.0;

@@ -28,6 +28,11 @@ pub fn noun(n: u64, thing: &str) -> String {
     if n == 1 { thing.into() } else { format!("{thing}s") }
 }
 
+/// The verb of one thing, or of several: "is" or "are", "needs" or "need".
+pub fn verb<'a>(n: u64, one: &'a str, several: &'a str) -> &'a str {
+    if n == 1 { one } else { several }
+}
+
 /// A whole number in groups of three.
 pub fn grouped(n: u64) -> String {
     let digits = n.to_string();
@@ -87,6 +92,10 @@ mod tests {
     #[test]
     fn one_thing_is_not_several() {
         assert_eq!([0, 1, 2, 12_000].map(|n| plural(n, "step")), ["0 steps", "1 step", "2 steps", "12000 steps"]);
+        assert_eq!([1, 2].map(|n| verb(n, "is", "are")), ["is", "are"]);
+        let demos = Demonstrations::new("toy", 5, 2);
+        assert_eq!(set_contents(&demos), "0 episodes, 0 steps, 0 violating episodes");
+        assert_eq!(set_contents(&sskp_blocks::toy::demonstrations(1)).matches("1 episode, ").count(), 1);
         assert_eq!([29.6, 90.0, 5400.0].map(duration), ["30 s", "2 min", "1.5 h"]);
     }
 }

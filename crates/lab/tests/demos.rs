@@ -321,6 +321,70 @@ fn every_known_mistake_is_found_and_named() {
 }
 
 #[test]
+fn mistakes_that_make_learning_wrong_are_told_from_those_that_do_not() {
+    let spoils = |change: &dyn Fn(&mut Hand)| Hand::found(change).0.spoilt().map(|problem| problem.kind);
+    assert_eq!(spoils(&|_| ()), None);
+    assert_eq!(spoils(&|h| h.observations[7] = f64::NAN), Some(kind::NOT_FINITE));
+    assert_eq!(spoils(&|h| h.actions.truncate(4)), Some(kind::LENGTHS));
+    assert_eq!(spoils(&|h| h.costs = Some(vec![0.0, 0.0, 1.0, 0.0])), Some(kind::COST_EARLY));
+    assert_eq!(spoils(&|h| h.costs = Some(vec![0.0, -1.0, 0.0, 1.0])), Some(kind::COST_NEGATIVE));
+    assert_eq!(spoils(&|h| h.terminations = vec![1, 0, 1]), Some(kind::FLAG_INSIDE));
+    let as_timeout = |h: &mut Hand| (h.terminations, h.truncations) = (vec![0; 3], vec![0, 0, 1]);
+    assert_eq!(spoils(&as_timeout), Some(kind::VIOLATION_AS_TIMEOUT));
+    assert_eq!(spoils(&|h| h.metadata = r#"{"dataset_id": "hopper/x-v0"}"#.into()), Some(kind::DIMENSIONS));
+    for change in [
+        &(|h: &mut Hand| h.actions[1] = -1.3) as &dyn Fn(&mut Hand),
+        &|h| h.costs = None,
+        // Not a shift by one step: costs that are not there fit anywhere.
+        &|h| h.costs = Some(vec![0.0; 4]),
+        &|h| h.truncations = vec![0, 0, 1],
+    ] {
+        let report = Hand::found(change).0;
+        assert!(!report.fine() && report.spoilt().is_none(), "{report}");
+        assert!(report.to_string().ends_with("runs take this set, with a warning for each kind"), "{report}");
+    }
+}
+
+/// Its numbers come from the toy's own demonstrator, so nobody has to believe a file.
+#[test]
+fn the_toys_shipped_set_is_what_its_demonstrator_plays() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data").join("toy/medium-v0");
+    let (shipped, played) = (data::open(&folder).unwrap(), sskp_blocks::toy::demonstrations(60));
+    assert_eq!((shipped.env.as_str(), shipped.trajectories().len()), ("toy", 60));
+    for (a, b) in shipped.trajectories().iter().zip(played.trajectories()) {
+        assert_eq!((a.steps(), a.end), (b.steps(), b.end));
+        let both = [(&a.observations, &b.observations), (&a.actions, &b.actions), (&a.rewards, &b.rewards)];
+        // Another machine's sine may differ in its last bits.
+        let apart = both.iter().flat_map(|(a, b)| a.iter().zip(b.iter())).map(|(a, b)| (a - b).abs());
+        assert!(apart.fold(0.0, f32::max) < 1e-4);
+        assert_eq!(a.costs, b.costs);
+    }
+    let size = std::fs::metadata(folder.join("data/main_data.hdf5")).unwrap().len();
+    assert!(size < 500_000, "{size} bytes");
+}
+
+/// A run checks its set before it begins. How long that takes is printed.
+#[test]
+fn nothing_is_wrong_with_any_shipped_set() {
+    let registry = Registry::standard();
+    for robot in registry.envs() {
+        for kind in ["medium-v0", "expert-v0"] {
+            let Ok(path) = sskp_lab::places::find_set(&format!("{}/{kind}", robot.name)) else {
+                assert_eq!((robot.name.as_str(), kind), ("toy", "expert-v0"), "the only one that is not there");
+                continue;
+            };
+            let start = std::time::Instant::now();
+            let set = Set::open(&path).unwrap();
+            let opened = start.elapsed();
+            let report = check(&registry, &set, None).unwrap();
+            let checked = start.elapsed() - opened;
+            println!("{}: opened in {opened:.3?}, checked in {checked:.3?}", report.stats.id);
+            assert!(report.fine(), "{report}");
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_learnt_from_is_refused_with_file_episode_and_field() {
     let error = |change: &dyn Fn(&mut Hand)| Hand::found(change).1.unwrap_err().to_string();
     let text = error(&|h| h.observations[7] = f64::NAN);
@@ -426,7 +490,10 @@ fn the_card_says_how_it_was_made() {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
     let svg = std::fs::read_to_string(picture).unwrap();
-    assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>") && svg.matches("<rect").count() > 6);
+    assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"), "{svg}");
+    // Bars are closed paths; the keys of the legends are four of them.
+    let bars = svg.split("<path class=\"bar ").skip(1).map(|path| path.split('>').next().unwrap().matches('Z').count());
+    assert!(bars.sum::<usize>() > 10, "{svg}");
 }
 
 /// How large and how fast: 1e5 steps the size of Humanoid's. Printed; the bound on time is the one that is promised.

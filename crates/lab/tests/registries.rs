@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use sskp_blocks::env::End;
-use sskp_blocks::registry::EnvOptions;
+use sskp_blocks::env::{End, Env, Spec, Step};
+use sskp_blocks::registry::{EnvEntry, EnvOptions};
 use sskp_blocks::rng::Rng;
 use sskp_lab::config::{Config, Overrides, RunConfig};
 use sskp_lab::manifest::RunManifest;
@@ -421,5 +421,63 @@ fn every_method_learns_the_toy() {
         let fallen = rows.iter().filter(|r| r.violation).count();
         assert!(mean >= threshold, "{}: return {mean} after {steps} steps, {threshold} needed", method.name);
         assert!(fallen <= falls, "{}: {fallen} violations in 20 episodes", method.name);
+    }
+}
+
+/// A bead that is done when it reaches 0.5, and falls off beyond -0.5.
+struct Bead {
+    spec: Spec,
+    x: [f64; 1],
+    steps: usize,
+}
+
+impl Env for Bead {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+    fn reset(&mut self, rng: &mut Rng) -> sskp_blocks::Result<()> {
+        (self.x, self.steps) = ([rng.uniform(-0.4, 0.4)], 0);
+        Ok(())
+    }
+    fn step(&mut self, _: &[f32]) -> sskp_blocks::Result<Step> {
+        // It rolls to the side on which it starts; from the middle it does not move.
+        let side = if self.x[0].abs() < 0.1 { 0.0 } else { self.x[0].signum() };
+        self.x[0] += 0.1 * side;
+        self.steps += 1;
+        let end = match self.x[0] {
+            x if x >= 0.5 => Some(End::Terminated),
+            x if x <= -0.5 => Some(End::Violation),
+            _ => (self.steps >= 20).then_some(End::Truncated),
+        };
+        Ok(Step::new(self.x[0], end))
+    }
+    fn obs(&self) -> &[f64] {
+        &self.x
+    }
+}
+
+#[test]
+fn an_episode_that_ended_by_itself_is_no_time_limit_and_no_violation() {
+    let mut registry = Registry::standard();
+    let spec = Spec { name: "bead".into(), obs_dim: 1, action_dim: 1, time_limit: Some(20), dt: 0.1 };
+    let bead = move |_| Ok(Box::new(Bead { spec: spec.clone(), x: [0.0], steps: 0 }) as Box<dyn Env>);
+    registry.add_env(EnvEntry::new("bead", bead)).unwrap();
+    let mut overrides = Overrides::default();
+    for set in ["sac.learner.width=8", "sac.random_steps=100"] {
+        overrides.set(set).unwrap();
+    }
+    let config = Config::resolve(&registry, RunConfig::new("sac", "bead", 0, 100), &overrides).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    train::train(&config, &path, Session { registry: registry.clone(), ..session(Stop::default()) }).unwrap();
+    let mut trained = train::load_policy(&registry, &path, |e| panic!("{e}")).unwrap();
+    let watched = train::watch(&mut trained, 30, 1, false, false).unwrap();
+    assert_eq!(watched.ends.len(), watched.rows.len());
+    for (row, end) in watched.rows.iter().zip(&watched.ends) {
+        assert_eq!(row.violation, *end == Some(End::Violation));
+        assert_eq!(row.length == 20, *end == Some(End::Truncated));
+    }
+    for end in [End::Violation, End::Terminated, End::Truncated] {
+        assert!(watched.ends.contains(&Some(end)), "no {}", end.name());
     }
 }

@@ -132,7 +132,7 @@ impl Config {
         let mut all = Table::new();
         let mut common = Table::try_from(&run).expect("plain");
         if entry.demos && run.demos.is_empty() {
-            common.insert("demos".into(), Value::String(crate::find::shipped(&run.env)));
+            common.insert("demos".into(), Value::String(crate::places::shipped_set(&run.env)));
         }
         for key in OPTIONAL {
             common.entry(key).or_insert(Value::String(String::new()));

@@ -134,7 +134,7 @@ fn markdown(set: &Set, report: &SetReport, picture: &str) -> String {
         line("`sskp data check` finds nothing wrong.");
     }
     for problem in &report.problems {
-        line(&format!("- {} × {}; first {}", problem.count, problem.kind, problem.first));
+        line(&format!("- {problem}"));
     }
     for note in &report.notes {
         line(&format!("\nNote: {note}."));

@@ -1,5 +1,6 @@
 //! What `sskp data check` looks for: the mistakes that sets of demonstrations are known to have, which no reader would
-//! notice and every learner would learn from.
+//! notice and every learner would learn from. A run looks for them too, before it begins: those that would make what it learns
+//! wrong are refused, the others are warnings.
 
 use std::fmt;
 
@@ -8,6 +9,7 @@ use sskp_blocks::env::{Constraint, Env};
 use sskp_blocks::registry::EnvOptions;
 
 use crate::registry::Registry;
+use crate::wording::plural;
 
 use super::{Episode, Format, Set, Stats};
 
@@ -32,6 +34,19 @@ pub struct SetReport {
     pub notes: Vec<String>,
 }
 
+impl Problem {
+    /// Whether what is learnt from the set would be wrong. Otherwise it is worth a warning.
+    pub fn spoils(&self) -> bool {
+        !kind::LESSER.contains(&self.kind)
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} × {}; first {}", self.count, self.kind, self.first)
+    }
+}
+
 impl SetReport {
     /// Whether nothing is wrong.
     pub fn fine(&self) -> bool {
@@ -40,6 +55,10 @@ impl SetReport {
     /// The problem of this kind.
     pub fn problem(&self, kind: &str) -> Option<&Problem> {
         self.problems.iter().find(|p| p.kind == kind)
+    }
+    /// The first mistake that a run refuses the set for.
+    pub fn spoilt(&self) -> Option<&Problem> {
+        self.problems.iter().find(|p| p.spoils())
     }
     fn add(&mut self, kind: &'static str, place: impl Into<String>) {
         match self.problems.iter_mut().find(|p| p.kind == kind) {
@@ -87,20 +106,68 @@ pub mod kind {
     pub const TOO_LONG: &str = "longer than the time limit";
     /// Another robot's numbers.
     pub const DIMENSIONS: &str = "dimensions that are not the robot's";
+
+    /// Those that a set can have and be learnt from all the same: another setting than ours, a recording that was cut, or costs that
+    /// are not there, which methods that need them refuse by themselves. Whatever is not named here makes learning wrong.
+    pub const LESSER: [&str; 9] = [
+        ACTION_RANGE,
+        NO_COSTS,
+        COST_FOREIGN,
+        TERMINATED_WITHOUT_COST,
+        COST_WITHOUT_TERMINATION,
+        BOTH_FLAGS,
+        NO_FLAG,
+        TRUNCATED_EARLY,
+        TOO_LONG,
+    ];
 }
 
-/// Checks a set by itself, and against the robot it is of: the one named, else the one it names.
+/// Checks a set by itself, and against the robot it is of: the one named, else the one it names itself, else the one that its path
+/// names.
 pub fn check(registry: &Registry, set: &Set, named: Option<&str>) -> Result<SetReport> {
-    let name = named.unwrap_or(&set.env);
-    let robot = (!name.is_empty()).then(|| registry.make_env(name, EnvOptions::default())).transpose()?;
-    Ok(check_against(set, robot.as_deref()))
+    let make = |name: &str| registry.make_env(name, EnvOptions::default());
+    if let Some(name) = named {
+        return Ok(check_against(set, Some(&*make(name)?)));
+    }
+    if !set.env.is_empty() {
+        let robot = make(&set.env).ok();
+        let mut report = check_against(set, robot.as_deref());
+        if robot.is_none() {
+            let text =
+                format!("the set is of {}, which is not known here; --env says what to check it against", set.env);
+            report.notes.push(text);
+        }
+        return Ok(report);
+    }
+    let robot = named_by_path(registry, set);
+    let mut report = check_against(set, robot.as_deref());
+    report.notes.push(match &robot {
+        Some(robot) => format!("checked as a set of {}, which its path names; --env says otherwise", robot.spec().name),
+        None => "the file does not say which robot it is of; give it with --env to check more".into(),
+    });
+    Ok(report)
 }
 
-fn check_against(set: &Set, robot: Option<&dyn Env>) -> SetReport {
+/// The environment whose name is the nearest in the path of a set, if its sizes are the set's too: folders may be called anything.
+fn named_by_path(registry: &Registry, set: &Set) -> Option<Box<dyn Env>> {
+    let path = set.file.canonicalize().unwrap_or_else(|_| set.file.clone());
+    let parts = path.components().rev().map(|part| part.as_os_str().to_string_lossy().to_lowercase());
+    let fits = |part: &str, name: &str| part == name || part.split(|c: char| !c.is_alphanumeric()).any(|p| p == name);
+    parts.take(NEAR).find_map(|part| {
+        let entries = registry.envs().iter().filter(|entry| fits(&part, &entry.name.to_lowercase()));
+        entries.filter_map(|entry| entry.make(EnvOptions::default()).ok()).find(|robot| {
+            let spec = robot.spec();
+            (set.obs_dim, set.action_dim) == (spec.obs_dim, spec.action_dim)
+        })
+    })
+}
+
+/// Parts of a path that may name a robot: `hopper/mine-v0/data/main_data.hdf5`, and a folder above.
+const NEAR: usize = 5;
+
+/// Checks a set by itself, and against a robot.
+pub fn check_against(set: &Set, robot: Option<&dyn Env>) -> SetReport {
     let mut report = SetReport { stats: Stats::of(set), problems: Vec::new(), notes: Vec::new() };
-    if robot.is_none() {
-        report.notes.push("the file does not say which robot it is of; give it with --env to check more".into());
-    }
     for (kind, place) in &set.misfits {
         report.add(kind, place.clone());
     }
@@ -181,10 +248,13 @@ fn flags(episode: &Episode, set: &Set, limit: Option<usize>, last_of_set: bool, 
     }
     if let Some(limit) = limit {
         if truncated && !terminated && steps < limit {
-            report.add(kind::TRUNCATED_EARLY, format!("{label}: truncations: set after {steps} of {limit} steps"));
+            report.add(
+                kind::TRUNCATED_EARLY,
+                format!("{label}: truncations: set after {steps} of {}", plural(limit as u64, "step")),
+            );
         }
         if steps > limit {
-            report.add(kind::TOO_LONG, format!("{label}: {steps} steps, the limit is {limit}"));
+            report.add(kind::TOO_LONG, format!("{label}: {}, the limit is {limit}", plural(steps as u64, "step")));
         }
     }
 
@@ -221,6 +291,8 @@ fn flags(episode: &Episode, set: &Set, limit: Option<usize>, last_of_set: bool, 
 /// Asks the robot's own constraint of every state, and whether the costs say the same, at their step or one beside it.
 fn constraint(set: &Set, robot: &dyn Constraint, report: &mut SetReport) {
     let [mut here, mut early, mut late, mut violating] = [0_usize; 4];
+    // Costs that would fit: a shift that fits because there is hardly any cost is none.
+    let [mut early_fits, mut late_fits] = [0_usize; 2];
     let mut first = None;
     let mut state = vec![0.0; set.obs_dim];
     for episode in &set.episodes {
@@ -238,8 +310,11 @@ fn constraint(set: &Set, robot: &dyn Constraint, report: &mut SetReport) {
         for (t, cost) in costs.iter().enumerate() {
             let costly = *cost > 0.0;
             violating += usize::from(costly || rule[t + 1]);
-            late += usize::from(costly != rule[t]);
-            early += usize::from(costly != rule.get(t + 2).copied().unwrap_or(false));
+            let (before, after) = (rule[t], rule.get(t + 2).copied().unwrap_or(false));
+            late += usize::from(costly != before);
+            early += usize::from(costly != after);
+            late_fits += usize::from(costly && before);
+            early_fits += usize::from(costly && after);
             if costly != rule[t + 1] {
                 here += 1;
                 let says =
@@ -253,13 +328,15 @@ fn constraint(set: &Set, robot: &dyn Constraint, report: &mut SetReport) {
     if here <= 2.max(violating / 20) {
         report
             .notes
-            .push(format!("{here} of {violating} violations are too close to the bound to be seen again: {first}"));
-    } else if early.min(late) * 2 < here {
-        let way = if early < late { "after" } else { "before" };
+            .push(format!("violations too close to the bound to be seen again: {here} of {violating}; first {first}"));
+    } else if let Some((_, _, way)) = [(early, early_fits, "after"), (late, late_fits, "before")]
+        .into_iter()
+        .filter(|(wrong, fits, _)| wrong * 2 < here && *fits > 0)
+        .min()
+    {
         report.add(kind::COST_SHIFTED, format!("{first}; they fit when taken one step {way} their place"));
     } else {
-        let place = format!("{here} steps disagree: {first}");
-        report.add(kind::COST_FOREIGN, place);
+        report.add(kind::COST_FOREIGN, format!("{here} steps disagree: {first}"));
     }
 }
 
@@ -273,10 +350,13 @@ impl fmt::Display for SetReport {
             return write!(f, "nothing wrong was found");
         }
         let total: usize = self.problems.iter().map(|p| p.count).sum();
-        write!(f, "{total} problem{} found:", if total == 1 { "" } else { "s" })?;
+        write!(f, "{} found:", plural(total as u64, "problem"))?;
         for problem in &self.problems {
-            write!(f, "\n  {} × {}; first {}", problem.count, problem.kind, problem.first)?;
+            write!(f, "\n  {problem}")?;
         }
-        Ok(())
+        match self.spoilt() {
+            Some(problem) => write!(f, "\nruns refuse this set: what they learnt from {} would be wrong", problem.kind),
+            None => write!(f, "\nruns take this set, with a warning for each kind"),
+        }
     }
 }

@@ -23,6 +23,8 @@ use sskp_blocks::env::Env;
 use sskp_blocks::{Error, Result};
 pub use stats::Stats;
 
+use crate::wording::{plural, verb};
+
 /// How a set is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -192,15 +194,15 @@ impl Set {
         id.map_or_else(|| self.file.file_name().unwrap_or_default().to_string_lossy().into_owned(), String::from)
     }
 
-    /// The robot: what we wrote ourselves, else a part of the set's id that is the name of a robot other people have sets of.
+    /// The robot: what we wrote ourselves, else a part of the set's id that is the name of one of our robots.
     fn guess_env(&self) -> String {
-        const NAMES: [&str; 4] = ["ant", "cheetah", "hopper", "humanoid"];
         if let Some(env) = self.provenance().and_then(|p| p.get("env")).and_then(Value::as_str) {
             return env.into();
         }
         let id = self.id().to_lowercase().replace("halfcheetah", "cheetah");
         let mut parts = id.split(|c: char| !c.is_alphanumeric());
-        parts.find(|part| NAMES.contains(part)).unwrap_or_default().into()
+        let robots = sskp_robots::robots();
+        parts.find(|part| robots.iter().any(|robot| robot.name == *part)).unwrap_or_default().into()
     }
 
     /// What is wrong with the arrays of an episode, with the field's name first.
@@ -222,7 +224,11 @@ impl Set {
             lengths.push((self.format.cost_field(), costs.len(), self.format.cost_count(steps)));
         }
         let wrong = lengths.into_iter().find(|(_, got, needed)| got != needed);
-        wrong.map(|(field, got, needed)| format!("{field}: {steps} steps need {needed} rows, there are {got}"))
+        wrong.map(|(field, got, needed)| {
+            let [steps, got, needed] = [steps, got, needed].map(|n| n as u64);
+            let (need, are) = (verb(steps, "needs", "need"), verb(got, "is", "are"));
+            format!("{field}: {} {need} {}, there {are} {got}", plural(steps, "step"), plural(needed, "row"))
+        })
     }
 
     /// The set in memory, as the methods take it. The first thing that does not fit is an error with file, episode and
@@ -404,17 +410,19 @@ pub fn recost(demos: &Demonstrations, rule: CostFrom, robot: &dyn Env) -> Result
     if rule == CostFrom::File {
         return Ok(demos.clone());
     }
-    let (got, spec) = ((demos.obs_dim, demos.action_dim), robot.spec());
-    if got != (spec.obs_dim, spec.action_dim) {
-        return Err(Error::other(format!(
-            "{} has {} observations and {} actions; this set has {} and {}",
-            spec.name, spec.obs_dim, spec.action_dim, got.0, got.1
-        )));
-    }
     let constraint = match rule {
-        CostFrom::Robot => Some(robot.constraint().ok_or_else(|| {
-            Error::other(format!("{} cannot tell from a state whether it is a violation", spec.name))
-        })?),
+        CostFrom::Robot => {
+            let (got, spec) = ((demos.obs_dim, demos.action_dim), robot.spec());
+            if got != (spec.obs_dim, spec.action_dim) {
+                return Err(Error::other(format!(
+                    "{} has {} observations and {} actions; this set has {} and {}",
+                    spec.name, spec.obs_dim, spec.action_dim, got.0, got.1
+                )));
+            }
+            Some(robot.constraint().ok_or_else(|| {
+                Error::other(format!("{} cannot tell from a state whether it is a violation", spec.name))
+            })?)
+        }
         _ => None,
     };
     let mut out = Demonstrations::new(demos.env.clone(), demos.obs_dim, demos.action_dim);
