@@ -71,7 +71,8 @@ fn a_learner_of_any_seed_has_the_same_skills_and_the_same_bytes_with_and_without
     let dir = tempfile::tempdir().unwrap();
     let demos = demonstrations(6);
     let learn = |seed: u64, cache: Option<&Path>| {
-        let mut config = SskpConfig { skill: config(), ..SskpConfig::with_planning(Planning::Risk) };
+        let mut config = SskpConfig { skill: config(), ..SskpConfig::default() };
+        config.planner.planning = Planning::Risk;
         (config.risk.width, config.risk.steps, config.policy.learner.width) = (8, 20, 8);
         let setup = Setup { cache: cache.map(PathBuf::from), ..Setup::new("sskp", seed, 1) };
         let mut method = Sskp::new(Toy::default().spec(), config, setup).unwrap();

@@ -27,7 +27,8 @@ fn as_printed(planning: Planning) -> SskpConfig {
 
 /// The defaults, small.
 fn small(planning: Planning) -> SskpConfig {
-    let mut config = SskpConfig::with_planning(planning);
+    let mut config = SskpConfig::default();
+    config.planner.planning = planning;
     config.skill.hidden = 32;
     config.skill.prior_width = 32;
     config.skill.prior_layers = 2;

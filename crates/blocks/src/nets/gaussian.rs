@@ -32,7 +32,12 @@ pub fn log_tanh_slope(u: f32) -> f32 {
     2.0 * (std::f32::consts::LN_2 - u - softplus(-2.0 * u).0)
 }
 
-/// Samples a = tanh(mean + σ·noise) for each row and its log-probability (SAC, appendix C).
+/// Samples actions for each row, and their log-probabilities (SAC, appendix C):
+///
+/// ```math
+/// u = \mu + \sigma \varepsilon, \qquad a = \tanh u, \qquad
+/// \log \pi(a \mid s) = \sum_i \log N(u_i; \mu_i, \sigma_i^2) - \log(1 - \tanh^2 u_i).
+/// ```
 pub fn squashed_sample(head: &[f32], noise: &[f32], dim: usize, action: &mut [f32], log_prob: &mut [f32]) {
     for (((head, noise), action), log_prob) in head
         .chunks_exact(2 * dim)

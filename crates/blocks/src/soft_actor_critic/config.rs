@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::nets::layer_sizes;
 use crate::{Error, Result};
 
 /// Sizes and rates of the update.
@@ -66,9 +67,6 @@ impl SoftActorCriticConfig {
 
     /// Layer sizes of a network of these inputs and outputs.
     pub(super) fn sizes(&self, inputs: usize, outputs: usize) -> Vec<usize> {
-        let mut sizes = vec![inputs];
-        sizes.extend(std::iter::repeat_n(self.width, self.layers));
-        sizes.push(outputs);
-        sizes
+        layer_sizes(inputs, self.width, self.layers, outputs)
     }
 }

@@ -26,9 +26,18 @@ impl ViolationValue {
     }
 }
 
-/// SMBPO's C (Thomas et al. 2021, section 4): (r_max − r_min)/γ^H − r_max. With a violation worth −C/(1−γ), a state from
-/// which a violation cannot be avoided any more, but comes within H steps only, is worth less than any safe one, which earns
-/// r_min/(1−γ) at least: r_max·(1 − γ^H)/(1−γ) − γ^H·C/(1−γ) = r_min/(1−γ).
+/// SMBPO's C (Thomas et al. 2021, section 4):
+///
+/// ```math
+/// C = \frac{r_{\max} - r_{\min}}{\gamma^H} - r_{\max}.
+/// ```
+///
+/// With a violation worth −C/(1−γ), a state from which a violation cannot be avoided any more, but comes within H steps only, is
+/// worth less than any safe one, which earns r_min/(1−γ) at least:
+///
+/// ```math
+/// r_{\max} \frac{1 - \gamma^H}{1 - \gamma} - \gamma^H \frac{C}{1 - \gamma} = \frac{r_{\min}}{1 - \gamma}.
+/// ```
 pub fn violation_cost([least, greatest]: [f64; 2], gamma: f64, horizon: u32) -> f64 {
     (greatest - least) / gamma.powi(horizon as i32) - greatest
 }

@@ -1,28 +1,23 @@
 //! The losses of the reward critics (the penalised Bellman operator) and of the cost critics.
 
-use sskp_blocks::nets::gaussian;
 use sskp_blocks::replay::Batch;
 use sskp_blocks::rng::Rng;
 use sskp_blocks::twin::{Pick, join};
 
-use super::learner::{Learner, Losses};
+use super::networks::{Losses, Networks};
 
 /// With one cost at most, and nothing after it, no true Q_c is above this.
 const CEILING: f32 = 1.0;
 
-impl Learner {
+impl Networks {
     /// Q̄(s', a') and Q̄_c(s', a'), a' ~ π(·|s').
     pub(super) fn look_ahead(&mut self, batch: &Batch, rng: &mut Rng) {
         let (n, dim, pick) = (batch.rows, self.action, self.cost_pick());
         let s = &mut self.scratch;
-        s.noise.resize(n * dim, 0.0);
         s.choice.resize(n * dim, 0.0);
-        s.log_prob.resize(n, 0.0);
         s.next_cost.resize(n, 0.0);
         s.next_value.resize(n, 0.0);
-        rng.fill_normal(&mut s.noise);
-        let head = self.actor.net.forward(&batch.next_state, n, &mut s.next_tape);
-        gaussian::squashed_sample(head, &s.noise, dim, &mut s.choice, &mut s.log_prob);
+        s.next.explore(Some(&self.actor.net), &batch.next_state, rng, &mut s.choice);
         join(&mut s.input, &batch.next_state, self.obs, &s.choice, dim);
         let [a, b] = self.costs.forward_targets(&s.input, n);
         (0..n).for_each(|row| s.next_cost[row] = pick.of(a[row], b[row]));

@@ -1,160 +1,136 @@
-//! The networks, and one update of all of them.
+//! The learner: the networks, and what they learn from.
 
+use serde::{Deserialize, Serialize};
+use sskp_blocks::Result;
+use sskp_blocks::checkpoint::{Loader, Saver};
+use sskp_blocks::demos::Demonstrations;
 use sskp_blocks::env::Spec;
-use sskp_blocks::nets::{Model, Tape, layer_sizes};
-use sskp_blocks::replay::Batch;
-use sskp_blocks::rng::Rng;
-use sskp_blocks::twin::{Pick, Twin, join};
-use sskp_blocks::{Error, Result};
+use sskp_blocks::offline::{OfflineReport, StageSeen};
+use sskp_blocks::policy::{Squashed, SquashedPolicy};
+use sskp_blocks::record::Metrics;
+use sskp_blocks::replay::{Batch, Replay};
+use sskp_blocks::rng::{Rng, RngState};
+use sskp_blocks::run::Run;
 
-use super::config::CpqConfig;
-use super::vae::{Vae, VaeLoss};
+use super::CpqConfig;
+use super::networks::{Losses, Networks};
+use crate::{Actor, Method, Setup};
 
-/// The length of an episode that `cost.limit` speaks of, where the environment has none: that of the robots here.
-const EPISODE: usize = 1000;
-
-/// l: what a constant cost per step that adds up to `limit` in an episode of `steps` is worth when discounted.
-pub(super) fn discounted_limit(limit: f64, gamma: f64, steps: usize) -> f64 {
-    limit * (1.0 - gamma.powi(steps as i32)) / ((1.0 - gamma) * steps as f64)
+/// CPQ.
+pub struct Cpq {
+    pub(super) networks: Networks,
+    /// The transitions of the demonstrations.
+    pub demos: Replay,
+    pub(super) online: Replay,
+    pub(super) act_rng: Rng,
+    learn_rng: Rng,
+    pub(super) updates: u64,
+    // Scratch.
+    pub(super) metrics: Metrics,
+    pub(super) state: Vec<f32>,
+    pub(super) chosen: Vec<f32>,
+    pub(super) squashed: Squashed,
+    batch: Batch,
 }
 
-/// What one update gave; means over the minibatch.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Losses {
-    /// (a − â)² of the autoencoder.
-    pub reconstruction: f64,
-    /// Latent divergence of the minibatch's actions.
-    pub divergence: f64,
-    /// Squared error of the reward critics.
-    pub reward_critic: f64,
-    /// Their value.
-    pub reward_value: f64,
-    /// Squared error of the cost critics.
-    pub cost_critic: f64,
-    /// Their value.
-    pub cost_value: f64,
-    /// Share of sampled actions out of distribution.
-    pub ood_share: f64,
-    /// Q_c of those, their mean.
-    pub ood_cost: f64,
-    /// α.
-    pub alpha: f64,
-    /// The actor's loss.
-    pub actor: f64,
-    /// Share of the policy's actions with Q_c ≤ l.
-    pub gate_open: f64,
+#[derive(Serialize, Deserialize)]
+struct CpqState {
+    act_rng: RngState,
+    learn_rng: RngState,
+    updates: u64,
+    alpha: f64,
 }
 
-impl Losses {
-    /// With the names of their columns in `progress.csv`.
-    pub(super) fn named(&self) -> [(&'static str, f64); 11] {
-        [
-            ("Loss/Loss_vae_reconstruction", self.reconstruction),
-            ("Value/vae_divergence", self.divergence),
-            ("Loss/Loss_reward_critic", self.reward_critic),
-            ("Value/reward_critic", self.reward_value),
-            ("Loss/Loss_cost_critic", self.cost_critic),
-            ("Value/cost_critic", self.cost_value),
-            ("Value/ood_share", self.ood_share),
-            ("Value/ood_cost", self.ood_cost),
-            ("Value/alpha", self.alpha),
-            ("Loss/Loss_pi", self.actor),
-            ("Value/gate_open", self.gate_open),
-        ]
-    }
-}
-
-/// The networks and what trains them.
-#[derive(Clone)]
-pub(super) struct Learner {
-    pub(super) config: CpqConfig,
-    pub(super) obs: usize,
-    pub(super) action: usize,
-    /// l.
-    pub(super) limit: f32,
-    pub(super) actor: Model,
-    pub(super) rewards: Twin,
-    pub(super) costs: Twin,
-    pub(super) vae: Vae,
-    pub(super) alpha: f64,
-    /// Whether Q_c is pushed up out of distribution, for which alone there is an autoencoder.
-    pub(super) push: bool,
-    pub(super) scratch: Scratch,
-}
-
-#[derive(Clone, Debug, Default)]
-pub(super) struct Scratch {
-    pub(super) noise: Vec<f32>,
-    pub(super) choice: Vec<f32>,
-    pub(super) log_prob: Vec<f32>,
-    pub(super) input: Vec<f32>,
-    /// Q̄_c(s', a') and Q̄(s', a').
-    pub(super) next_cost: Vec<f32>,
-    pub(super) next_value: Vec<f32>,
-    pub(super) ood_input: Vec<f32>,
-    pub(super) ood_divergence: Vec<f32>,
-    pub(super) order: Vec<f32>,
-    pub(super) open: Vec<bool>,
-    pub(super) d_action: Vec<f32>,
-    pub(super) d_closed: Vec<f32>,
-    pub(super) d_head: Vec<f32>,
-    pub(super) actor_tape: Tape,
-    pub(super) next_tape: Tape,
-}
-
-impl Learner {
-    pub(super) fn new(config: CpqConfig, spec: &Spec, rng: &mut Rng) -> Self {
+impl Cpq {
+    /// A fresh learner.
+    pub fn new(spec: &Spec, config: CpqConfig, setup: Setup) -> Result<Self> {
+        config.check(setup.table)?;
         let (obs, action) = (spec.obs_dim, spec.action_dim);
-        let sizes = |inputs: usize, outputs: usize| layer_sizes(inputs, config.width, config.layers, outputs);
-        let (rate, tau) = (config.critic_rate as f32, config.tau as f32);
-        Self {
-            obs,
-            action,
-            limit: discounted_limit(config.cost.limit, config.gamma, spec.time_limit.unwrap_or(EPISODE)) as f32,
-            actor: Model::new(&sizes(obs, 2 * action), config.actor_rate as f32, rng),
-            rewards: Twin::new(&sizes(obs + action, 1), rate, tau, rng),
-            costs: Twin::new(&sizes(obs + action, 1), rate, tau, rng),
-            vae: Vae::new(config.vae.clone(), obs, action, rng),
-            alpha: 0.0,
-            push: true,
-            scratch: Scratch::default(),
-            config,
-        }
+        let mut init = Rng::stream(setup.seed, "init");
+        Ok(Self {
+            // Demonstrations are never overwritten: there is room for as many as there can be.
+            demos: Replay::new(obs, action, usize::MAX),
+            online: Replay::new(obs, action, config.replay),
+            networks: Networks::new(config, spec, &mut init),
+            act_rng: Rng::stream(setup.seed, "policy"),
+            learn_rng: Rng::stream(setup.seed, "learner"),
+            updates: 0,
+            metrics: Metrics::default(),
+            state: vec![0.0; obs],
+            chosen: vec![0.0; action],
+            squashed: Squashed::default(),
+            batch: Batch::default(),
+        })
     }
 
-    pub(super) fn cost_pick(&self) -> Pick {
-        if self.config.cost.greatest { Pick::Greatest } else { Pick::Least }
+    /// One update on a minibatch drawn uniformly from demonstrations and online transitions together.
+    pub fn update(&mut self) -> Result<Losses> {
+        let n = self.networks.config.batch;
+        Replay::sample_two([&self.demos, &self.online], None, n, &mut self.learn_rng, &mut self.batch);
+        self.networks.update(&self.batch, &mut self.learn_rng)
     }
 
-    /// One update on a minibatch, in the order of [the equations](super).
-    pub(super) fn update(&mut self, batch: &Batch, rng: &mut Rng) -> Result<Losses> {
-        let mut losses = Losses::default();
-        if self.push {
-            let VaeLoss { reconstruction, kl } = self.vae.update(batch, rng);
-            (losses.reconstruction, losses.divergence) = (reconstruction, kl);
-        }
-        self.look_ahead(batch, rng);
-        self.reward_gradient(batch, &mut losses);
-        self.rewards.step();
-        self.cost_gradient(batch, &mut losses);
-        self.ood_gradient(batch, rng, &mut losses);
-        self.costs.step();
-        self.actor_gradient(batch, rng, &mut losses);
-        self.actor.step();
-        losses.alpha = self.alpha;
-        for (name, value) in losses.named() {
-            if !value.is_finite() {
-                return Err(Error::other(format!("{name} is {value}")));
-            }
-        }
-        Ok(losses)
+    /// Numbers that learn by gradient; α has a rule of its own.
+    pub fn parameters(&self) -> usize {
+        let Networks { actor, rewards, costs, vae, .. } = &self.networks;
+        actor.net.params.len() + rewards.parameters() + costs.parameters() + vae.parameters()
+    }
+}
+
+impl Method for Cpq {
+    fn accepts(&self, demos: &Demonstrations) -> Result<()> {
+        self.refuse(demos)
     }
 
-    /// Q_c(s, a) of one pair.
-    pub(super) fn cost_of(&mut self, state: &[f32], action: &[f32]) -> f32 {
-        let pick = self.cost_pick();
-        join(&mut self.scratch.input, state, self.obs, action, self.action);
-        let [a, b] = self.costs.forward(&self.scratch.input, 1);
-        pick.of(a[0], b[0])
+    fn pretrain(&mut self, demos: &Demonstrations, seen: &mut StageSeen) -> Result<OfflineReport> {
+        self.offline(demos, seen)
+    }
+
+    fn train(&mut self, run: &mut Run) -> Result<()> {
+        self.online(run)
+    }
+
+    fn updates(&self) -> Option<u64> {
+        Some(self.updates)
+    }
+
+    fn actor(&self) -> Box<dyn Actor> {
+        // A Gaussian squashed by tanh, like SAC's.
+        Box::new(SquashedPolicy::new(&self.networks.actor.net, &self.act_rng))
+    }
+
+    fn save<'a>(&'a self, to: &mut Saver<'a>) {
+        self.networks.actor.save("policy/actor", to);
+        self.networks.rewards.save("weights", "critic", to);
+        self.networks.costs.save("weights", "cost", to);
+        self.networks.vae.save(to);
+        self.demos.save("demonstrations", to);
+        self.online.save("online", to);
+        let state = CpqState {
+            act_rng: self.act_rng.save(),
+            learn_rng: self.learn_rng.save(),
+            updates: self.updates,
+            alpha: self.networks.alpha,
+        };
+        to.json("cpq", &state);
+    }
+
+    fn load(&mut self, from: &Loader) -> Result<()> {
+        self.networks.actor.load("policy/actor", from)?;
+        self.networks.rewards.load("weights", "critic", from)?;
+        self.networks.costs.load("weights", "cost", from)?;
+        self.networks.vae.load(from)?;
+        self.demos.load("demonstrations", from)?;
+        self.online.load("online", from)?;
+        let state: CpqState = from.json("cpq")?;
+        self.act_rng = Rng::load(&state.act_rng)?;
+        self.learn_rng = Rng::load(&state.learn_rng)?;
+        self.networks.alpha = state.alpha;
+        self.updates = state.updates;
+        Ok(())
+    }
+
+    fn load_policy(&mut self, from: &Loader) -> Result<()> {
+        from.f32s_into("policy/actor", &mut self.networks.actor.net.params)
     }
 }

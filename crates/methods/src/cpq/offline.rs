@@ -9,7 +9,7 @@ use sskp_blocks::twin::join;
 use sskp_blocks::{Error, Result};
 
 use super::Cpq;
-use super::learner::Losses;
+use super::networks::Losses;
 
 impl Cpq {
     /// Demonstrations that cannot be learnt from, before any work.
@@ -31,8 +31,8 @@ impl Cpq {
         for episode in (0..demos.trajectories().len()).filter(|e| !held.contains(e)) {
             self.remember(demos, episode);
         }
-        let total = self.learner.config.offline_updates;
-        let limit = f64::from(self.learner.limit);
+        let total = self.networks.config.offline_updates;
+        let limit = f64::from(self.networks.limit);
         let mut report = OfflineReport {
             updates: total,
             transitions: self.demos.len(),
@@ -46,7 +46,7 @@ impl Cpq {
             report.note("updates", name, mean);
         }
         report.note("cost", "threshold", limit);
-        report.held_out = Judgement::of(demos, &held, limit, |state, action| self.learner.cost_of(state, action));
+        report.held_out = Judgement::of(demos, &held, limit, |state, action| self.networks.cost_of(state, action));
         report.note("autoencoder", "auc", self.ood_auc(demos, &held).unwrap_or(f64::NAN));
         // They have done their duty: online everything is learnt from.
         for episode in held {
@@ -72,7 +72,7 @@ impl Cpq {
             rng.fill_action(&mut action);
             for (action, kls) in [(step.action, &mut like), (&action, &mut unlike)] {
                 join(&mut input, step.state, step.state.len(), action, action.len());
-                self.learner.vae.divergence(&input, &mut divergence);
+                self.networks.vae.divergence(&input, &mut divergence);
                 kls.push(f64::from(divergence[0]));
             }
         }

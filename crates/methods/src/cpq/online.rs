@@ -11,13 +11,13 @@ use crate::Method as _;
 impl Cpq {
     /// Acts, remembers, learns.
     pub(super) fn online(&mut self, run: &mut Run) -> Result<()> {
-        self.learner.push = self.learner.config.cost.ood_online;
+        self.networks.push = self.networks.config.cost.ood_online;
         while run.next_episode()? {
             while !run.over() {
                 self.state.copy_from_slice(run.state());
                 let acting = Instant::now();
-                let policy = Some(&self.learner.actor.net);
-                self.squashed.explore(policy, &self.state, &mut self.act_rng, &mut self.chosen);
+                let actor = Some(&self.networks.actor.net);
+                self.squashed.explore(actor, &self.state, &mut self.act_rng, &mut self.chosen);
                 run.add_time("acting", acting);
                 let step = run.step(&self.chosen)?;
                 self.online.push(&self.state, &self.chosen, step.reward as f32, step.end, run.state());
@@ -27,8 +27,8 @@ impl Cpq {
                 self.learn(steps)?;
                 run.add_time("learning", learning);
                 // The first row names the columns of `progress.csv`: none is written before there are losses.
-                let learns = self.learner.config.updates_per_step > 0.0;
-                if steps.is_multiple_of(self.learner.config.log_every) && !(learns && self.metrics.0.is_empty()) {
+                let learns = self.networks.config.updates_per_step > 0.0;
+                if steps.is_multiple_of(self.networks.config.log_every) && !(learns && self.metrics.0.is_empty()) {
                     run.record(&std::mem::take(&mut self.metrics))?;
                 }
                 run.checkpoint(|to| self.save(to))?;
@@ -39,12 +39,12 @@ impl Cpq {
 
     /// Online updates that should have been done after this many steps.
     fn due(&self, steps: u64) -> u64 {
-        (steps as f64 * self.learner.config.updates_per_step) as u64
+        (steps as f64 * self.networks.config.updates_per_step) as u64
     }
 
     /// Learns what is due; notes the metrics of the last update before the next row.
     fn learn(&mut self, steps: u64) -> Result<()> {
-        let noted = self.due(steps.next_multiple_of(self.learner.config.log_every));
+        let noted = self.due(steps.next_multiple_of(self.networks.config.log_every));
         while self.updates < self.due(steps) {
             self.updates += 1;
             let losses = self.update()?;

@@ -4,7 +4,7 @@ use sskp_blocks::nets::gaussian;
 use sskp_blocks::replay::Batch;
 use sskp_blocks::rng::Rng;
 
-use super::learner::{Learner, Losses};
+use super::networks::{Losses, Networks};
 
 /// The value from which on `quantile` of `values` lie below. Puts them in another order.
 fn quantile(values: &mut [f32], quantile: f64) -> f32 {
@@ -12,7 +12,7 @@ fn quantile(values: &mut [f32], quantile: f64) -> f32 {
     *values.select_nth_unstable_by(at, f32::total_cmp).1
 }
 
-impl Learner {
+impl Networks {
     /// Samples actions ã ~ π(·|s) and brings the rows `[s, ã]` that are out of distribution to the front of `ood_input`. Gives how
     /// many those are.
     fn sample_unlike(&mut self, batch: &Batch, rng: &mut Rng) -> usize {
@@ -57,7 +57,11 @@ impl Learner {
     /// Adds the gradient of −α·E[1[ã out of distribution]·min(Q_c(s, ã), l_c)] and moves α.
     pub(super) fn ood_gradient(&mut self, batch: &Batch, rng: &mut Rng, losses: &mut Losses) {
         // This tape stays as it is until the actor's own gradient.
-        self.actor.net.forward(&batch.state, batch.rows, &mut self.scratch.actor_tape);
+        let s = &mut self.scratch;
+        self.actor.net.forward(&batch.state, batch.rows, &mut s.actor_tape);
+        s.noise.resize(batch.rows * self.action, 0.0);
+        s.choice.resize(batch.rows * self.action, 0.0);
+        s.log_prob.resize(batch.rows, 0.0);
         if !self.push {
             return;
         }

@@ -5,10 +5,10 @@ use sskp_blocks::replay::Batch;
 use sskp_blocks::rng::Rng;
 use sskp_blocks::twin::{Pick, join};
 
-use super::learner::{Learner, Losses};
+use super::networks::{Losses, Networks};
 
-impl Learner {
-    /// Adds the gradient of −E[1[Q_c(s, a) ≤ l]·Q(s, a) − 1[Q_c(s, a) > l]·E|Q|·Q_c(s, a)], with the actor's outputs that [`Learner::ood_gradient`] left.
+impl Networks {
+    /// Adds the gradient of −E[1[Q_c(s, a) ≤ l]·Q(s, a) − 1[Q_c(s, a) > l]·E|Q|·Q_c(s, a)], with the actor's outputs that [`Networks::ood_gradient`] left.
     pub(super) fn actor_gradient(&mut self, batch: &Batch, rng: &mut Rng, losses: &mut Losses) {
         let (n, dim, pick, limit) = (batch.rows, self.action, self.cost_pick(), self.limit);
         let s = &mut self.scratch;

@@ -72,11 +72,6 @@ pub(super) struct GuardLosses {
     pub(super) recovery: f64,
 }
 
-/// Layer sizes, input first.
-pub(super) fn sizes(inputs: usize, width: usize, layers: usize, outputs: usize) -> Vec<usize> {
-    std::iter::once(inputs).chain(std::iter::repeat_n(width, layers)).chain([outputs]).collect()
-}
-
 impl Guard {
     fn new(config: &RecoveryRlConfig, obs: usize, action: usize, rng: &mut Rng) -> Self {
         Self {

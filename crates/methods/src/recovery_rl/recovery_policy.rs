@@ -2,7 +2,7 @@
 
 use sskp_blocks::Result;
 use sskp_blocks::checkpoint::{Loader, Saver};
-use sskp_blocks::nets::{Adam, Model, Tape};
+use sskp_blocks::nets::{Adam, Model, Tape, layer_sizes};
 use sskp_blocks::replay::Batch;
 use sskp_blocks::rng::Rng;
 
@@ -26,7 +26,7 @@ pub(super) struct RecoveryPolicy {
 
 impl RecoveryPolicy {
     pub(super) fn new(config: &RecoveryConfig, obs: usize, action: usize, rng: &mut Rng) -> Self {
-        let sizes = super::learner::sizes(obs, config.width, config.layers, action);
+        let sizes = layer_sizes(obs, config.width, config.layers, action);
         Self {
             mean: Model::new(&sizes, config.rate as f32, rng),
             log_std: vec![(config.std as f32).ln(); action],

@@ -7,7 +7,7 @@
 
 use sskp_blocks::checkpoint::{Loader, Saver};
 use sskp_blocks::nets::smooth::sigmoid;
-use sskp_blocks::nets::{Mlp, Tape};
+use sskp_blocks::nets::{Mlp, Tape, layer_sizes};
 use sskp_blocks::policy::Squashed;
 use sskp_blocks::replay::Batch;
 use sskp_blocks::rng::Rng;
@@ -32,7 +32,7 @@ pub(super) struct RiskCritic {
 
 impl RiskCritic {
     pub(super) fn new(config: &RiskCriticConfig, obs: usize, action: usize, rng: &mut Rng) -> Self {
-        let sizes = super::learner::sizes(obs + action, config.width, config.layers, 1);
+        let sizes = layer_sizes(obs + action, config.width, config.layers, 1);
         Self {
             obs,
             action,

@@ -39,7 +39,13 @@ pub fn best_bin(positive: &[f64], unlabelled: &[f64]) -> Option<f64> {
 }
 
 /// Elkan and Noto 2008: with g = P(labelled | pair) and c its mean over labelled pairs, the share of positives among the
-/// unlabelled is (1 − c)/c · n_P/n_U. `None` without scores, or where c is 0.
+/// unlabelled is
+///
+/// ```math
+/// \lambda = \frac{1 - c}{c} \cdot \frac{n_P}{n_U}.
+/// ```
+///
+/// `None` without scores, or where c is 0.
 pub fn elkan_noto(positive: &[f64], unlabelled: &[f64]) -> Option<f64> {
     if positive.is_empty() || unlabelled.is_empty() {
         return None;

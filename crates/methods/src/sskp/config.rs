@@ -48,13 +48,6 @@ pub fn updates_per_step(settings: &toml::Table) -> Option<f64> {
     Some(number("policy", "updates_per_skill")? / number("skill", "horizon")?)
 }
 
-impl SskpConfig {
-    /// The defaults with another planner: SSkP-NP and SSkP-w/o-RP.
-    pub fn with_planning(planning: Planning) -> Self {
-        Self { planner: PlannerConfig { planning, ..Default::default() }, ..Default::default() }
-    }
-}
-
 /// Settings of the skill model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -138,11 +138,6 @@ impl Decoder {
         action.iter_mut().zip(mean).for_each(|(a, mean)| *a = mean.clamp(-1.0, 1.0));
     }
 
-    /// Whether it needs the state at every step.
-    pub fn is_closed_loop(&self) -> bool {
-        matches!(self, Self::Closed(_))
-    }
-
     /// The parts that learn, under their names in a checkpoint.
     pub(super) fn parts(&mut self) -> Vec<(&'static str, &mut [f32], &mut [f32])> {
         match self {

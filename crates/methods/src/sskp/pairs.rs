@@ -1,4 +1,12 @@
-//! The pairs of section 4.1.1 that the risk predictor learns from: D^p and D^u, from demonstrations and from online skills (Eq. 7).
+//! The pairs of section 4.1.1 that the risk predictor learns from: D^p and D^u, from demonstrations and from online skills.
+//!
+//! An executed skill z_t gives its own pair, and one for every state that it passed through, with a skill of the prior (Eq. 7):
+//!
+//! ```math
+//! (s_t, z_t), \quad (s_{t+1}, z_{t+1}), \dots, (s_{t+H-1}, z_{t+H-1}), \qquad z_{t+i} \sim q_\psi(\cdot \mid s_{t+i}).
+//! ```
+//!
+//! All go to D^p if it violated, else to D^u.
 
 use sskp_blocks::Result;
 use sskp_blocks::checkpoint::{Loader, Saver};

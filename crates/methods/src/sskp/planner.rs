@@ -1,4 +1,11 @@
-//! Risk planning: Algorithm 1 with Eq. 5 and 6, naive planning and none (section 5.3).
+//! Risk planning: Algorithm 1, naive planning and none (section 5.3).
+//!
+//! In each round skills are drawn from N(μ_{i−1}, σ_{i−1}²), and the Gaussian is fitted anew to the k of them with the least risk P_ζ, Z_i:
+//!
+//! ```math
+//! \mu_i = \frac{1}{k} \sum_{z \in Z_i} z \quad \text{(Eq. 5)}, \qquad
+//! \sigma_i^2 = \frac{1}{k} \sum_{z \in Z_i} (z - \mu_i)^2 \quad \text{(Eq. 6)}.
+//! ```
 
 use sskp_blocks::nets::gaussian::log_std;
 use sskp_blocks::rng::Rng;

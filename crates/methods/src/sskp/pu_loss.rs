@@ -32,17 +32,29 @@ fn mean(values: &[f32], f: impl Fn(f32) -> f32) -> f64 {
     values.iter().map(|v| f64::from(f(*v))).sum::<f64>() / values.len() as f64
 }
 
-/// Eq. 1: L¹(D) = −E log P(c = 1), on logits.
+/// Eq. 1, on logits:
+///
+/// ```math
+/// L^1(\mathcal D) = -E_{(s, z) \sim \mathcal D}\left[\log P_\zeta(c = 1 \mid s, z)\right]
+/// ```
 pub fn positive_loss(logits: &[f32]) -> f64 {
     mean(logits, |f| softplus(-f).0)
 }
 
-/// Eq. 3: L⁰(D) = −E log(1 − P(c = 1)), on logits.
+/// Eq. 3, on logits:
+///
+/// ```math
+/// L^0(\mathcal D) = -E_{(s, z) \sim \mathcal D}\left[\log\left(1 - P_\zeta(c = 1 \mid s, z)\right)\right]
+/// ```
 pub fn negative_loss(logits: &[f32]) -> f64 {
     mean(logits, |f| softplus(f).0)
 }
 
-/// Eq. 4 on logits: `λ·L¹(D^p) + max(−ξ, L⁰(D^u) − λ·L⁰(D^p))`, with its gradient in both sets of logits.
+/// Eq. 4 on logits, with its gradient in both sets of them:
+///
+/// ```math
+/// L = \lambda L^1(\mathcal D^p) + \max\left(-\xi,\; L^0(\mathcal D^u) - \lambda L^0(\mathcal D^p)\right)
+/// ```
 ///
 /// Means are taken before the maximum, so the two sides may differ in size.
 pub fn pu_loss(

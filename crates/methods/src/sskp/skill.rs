@@ -3,8 +3,9 @@
 //!
 //! For windows of H actions and the state they start in, the model minimises
 //!
-//! ```text
-//! mean ½(a − â)²  +  β · mean KL(q_μ(z|a) ‖ N(0, 1))  −  mean log q_ψ(stop(z) | s)
+//! ```math
+//! L = \tfrac12\, \overline{(a - \hat a)^2} + \beta\, \overline{\mathrm{KL}\left(q_\mu(z \mid a) \,\|\, N(0, 1)\right)}
+//!     - \overline{\log q_\psi(\mathrm{stop}(z) \mid s)}
 //! ```
 //!
 //! with means over rows, steps and coordinates in the first two terms, as SPiRL has them, and the skills of the last term
@@ -15,7 +16,7 @@ use sskp_blocks::Result;
 use sskp_blocks::checkpoint::{Loader, Saver};
 use sskp_blocks::nets::lstm::{Lstm, LstmTape};
 use sskp_blocks::nets::standardiser::Standardiser;
-use sskp_blocks::nets::{Adam, Mlp, Tape, gaussian};
+use sskp_blocks::nets::{Adam, Mlp, Tape, gaussian, layer_sizes};
 use sskp_blocks::rng::Rng;
 
 use super::config::SkillConfig;
@@ -110,10 +111,8 @@ impl SkillModel {
         let encoder = Learnt::lstm(Lstm::new(action, h, rng), rate);
         let encoder_head = Learnt::mlp(Mlp::new(&[h, 2 * d], rng), rate);
         let decoder = Decoder::new(&config, obs, action, rng);
-        let mut sizes = vec![obs];
-        sizes.extend(std::iter::repeat_n(config.prior_width, config.prior_layers));
-        sizes.push(2 * d);
-        let prior = Learnt::mlp(Mlp::new(&sizes, rng), rate);
+        let prior = layer_sizes(obs, config.prior_width, config.prior_layers, 2 * d);
+        let prior = Learnt::mlp(Mlp::new(&prior, rng), rate);
         Self {
             action,
             encoder,
