@@ -5,8 +5,9 @@
 use sha2::{Digest, Sha256};
 
 use crate::checkpoint::{bytes_of, hex};
-use crate::env::End;
+use crate::env::{End, Env, Spec};
 use crate::replay::Transition;
+use crate::rng::Rng;
 use crate::{Error, Result};
 
 /// How a recorded trajectory ended. Sets of other people know more endings than our robots do.
@@ -154,6 +155,50 @@ impl Demonstrations {
     pub fn new(env: impl Into<String>, obs_dim: usize, action_dim: usize) -> Self {
         assert!(obs_dim > 0 && action_dim > 0, "a robot without observations or actions: {obs_dim}, {action_dim}");
         Self { env: env.into(), obs_dim, action_dim, trajectories: Vec::new() }
+    }
+
+    /// An empty set of an environment's episodes.
+    pub fn of(spec: &Spec) -> Self {
+        Self::new(spec.name.clone(), spec.obs_dim, spec.action_dim)
+    }
+
+    /// Plays one episode of a controller and adds it. The controller is given the observation and writes the action; what lies outside
+    /// `[-1, 1]` is clipped, as environments do. Where episodes start and what the controller draws comes from `rng`.
+    ///
+    /// ```
+    /// use sskp_blocks::{demos::Demonstrations, env::Env, rng::Rng, toy::Toy};
+    ///
+    /// let mut toy = Toy::default();
+    /// let mut demos = Demonstrations::of(toy.spec());
+    /// demos.play(&mut toy, &mut Rng::stream(0, "driver"), |obs, rng, action| {
+    ///     action[0] = 0.5;
+    ///     action[1] = (-2.0 * obs[0] - obs[1] + 0.1 * rng.normal()) as f32;
+    /// })?;
+    /// assert_eq!((demos.steps(), demos.violations()), (200, 0));
+    /// # Ok::<(), sskp_blocks::Error>(())
+    /// ```
+    pub fn play(
+        &mut self,
+        env: &mut dyn Env,
+        rng: &mut Rng,
+        mut controller: impl FnMut(&[f64], &mut Rng, &mut [f32]),
+    ) -> Result<()> {
+        env.reset(rng)?;
+        let mut episode =
+            Trajectory { observations: vec![], actions: vec![], rewards: vec![], costs: vec![], end: Ending::Cut };
+        let mut action = vec![0.0; self.action_dim];
+        episode.observations.extend(env.obs().iter().map(|x| *x as f32));
+        while episode.end == Ending::Cut {
+            controller(env.obs(), rng, &mut action);
+            action.iter_mut().for_each(|a| *a = a.clamp(-1.0, 1.0));
+            let step = env.step(&action)?;
+            episode.observations.extend(env.obs().iter().map(|x| *x as f32));
+            episode.actions.extend_from_slice(&action);
+            episode.rewards.push(step.reward as f32);
+            episode.costs.push(step.cost() as f32);
+            episode.end = step.end.map_or(Ending::Cut, Ending::from);
+        }
+        self.push(episode)
     }
 
     /// Adds an episode. One whose arrays do not fit each other, or hold a number that is not finite, is refused.

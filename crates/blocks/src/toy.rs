@@ -18,7 +18,7 @@
 
 use std::sync::LazyLock;
 
-use crate::demos::{Demonstrations, Trajectory};
+use crate::demos::Demonstrations;
 use crate::env::{Constraint, End, Env, Geom, Pose, Scene, Shape, Snapshot, Spec, Step};
 use crate::rng::Rng;
 
@@ -162,31 +162,19 @@ impl Scene for Toy {
 pub fn demonstrations(episodes: usize) -> Demonstrations {
     let mut rng = Rng::stream(0, "demonstrator");
     let mut toy = Toy::default();
-    let mut demos = Demonstrations::new("toy", 5, 2);
+    let mut demos = Demonstrations::of(toy.spec());
     for episode in 0..episodes {
-        toy.reset(&mut rng).expect("the toy always starts");
         // Every third episode shakes so much that it falls sooner or later.
         let shake = if episode % 3 == 0 { 1.2 } else { 0.2 };
-        let (mut observations, mut actions, mut rewards, mut costs) = (vec![], vec![], vec![], vec![]);
-        observations.extend(toy.obs().iter().map(|x| *x as f32));
         let mut wind = 0.0;
-        let end = loop {
-            let o = toy.obs();
-            // Shaking that lasts for several steps throws further than noise that cancels itself.
-            wind = 0.8 * wind + shake * 0.6 * rng.normal();
-            let steer = -0.25 * o[2] * o[3] - 1.5 * o[0] - o[1] + wind;
-            let throttle = 0.5 + 0.2 * rng.normal();
-            let action = [throttle, steer].map(|a| (a as f32).clamp(-1.0, 1.0));
-            let step = toy.step(&action).expect("the toy always steps");
-            observations.extend(toy.obs().iter().map(|x| *x as f32));
-            actions.extend(action);
-            rewards.push(step.reward as f32);
-            costs.push(step.cost() as f32);
-            if let Some(end) = step.end {
-                break end.into();
-            }
-        };
-        demos.push(Trajectory { observations, actions, rewards, costs, end }).expect("whole and finite");
+        demos
+            .play(&mut toy, &mut rng, |o, rng, action| {
+                // Shaking that lasts for several steps throws further than noise that cancels itself.
+                wind = 0.8 * wind + shake * 0.6 * rng.normal();
+                action[1] = (-0.25 * o[2] * o[3] - 1.5 * o[0] - o[1] + wind) as f32;
+                action[0] = (0.5 + 0.2 * rng.normal()) as f32;
+            })
+            .expect("the toy always steps");
     }
     demos
 }

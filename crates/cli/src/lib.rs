@@ -14,6 +14,9 @@
 //! }
 //! ```
 //!
+//! The other crates are at hand as [`blocks`], [`robots`], [`methods`] and [`lab`]: a program of your own depends on this one alone.
+//! Whole programs, each about one idea, are in `examples/`: an environment, a robot, a method, a control loop.
+//!
 //! To add a verb: one file with a `clap` struct called `Args` and its `run`, the file's `mod` line, and one line of
 //! `verbs!`.
 

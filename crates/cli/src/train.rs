@@ -1,7 +1,6 @@
 //! `sskp train`: one method on one robot.
 
 use std::path::PathBuf;
-use std::time::SystemTime;
 
 use anyhow::Result;
 use sskp_lab::config::{Config, RunConfig};
@@ -78,7 +77,7 @@ impl Args {
             print!("{}", config.to_toml());
             return Ok(());
         }
-        let path = self.log_dir.unwrap_or_else(|| default_folder(&config));
+        let path = self.log_dir.unwrap_or_else(|| config.default_folder());
         sskp_lab::run_dir::RunDir::refuse_existing(&path).or_usage()?;
         let stop = Signals::listen()?.or_end_of_input(self.leash).stop();
         let session =
@@ -86,12 +85,6 @@ impl Args {
         let summary = sskp_lab::train::prepare(&config, session).or_usage()?.train(&path)?;
         report(&summary, &path)
     }
-}
-
-fn default_folder(config: &Config) -> PathBuf {
-    let seconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs());
-    let run = &config.run;
-    PathBuf::from(format!("runs/{}-{}/seed-{:03}-{seconds}", run.algo, run.env, run.seed))
 }
 
 /// What a run came to, for people.

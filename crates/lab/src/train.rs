@@ -70,6 +70,13 @@ pub struct Session {
     pub cache: Option<PathBuf>,
 }
 
+impl Session {
+    /// One that knows these environments and methods, shows how far it is, and keeps no fitted models.
+    pub fn of(registry: &Registry) -> Self {
+        Self { registry: registry.clone(), ..Self::default() }
+    }
+}
+
 fn env_options(config: &Config) -> EnvOptions {
     EnvOptions { contact_costs: config.run.contact_costs }
 }

@@ -22,7 +22,7 @@ fn every_path_in_the_documents_exists() {
         // Whatever stands between backticks or in a link and begins like a tracked folder is a path.
         for part in text.split(['`', '(', ')']) {
             let path = part.trim();
-            let folders = ["crates/", "docs/", "tests/", "benches/", "xtask/", "configs/", "results/"];
+            let folders = ["crates/", "docs/", "tests/", "benches/", "xtask/", "configs/", "results/", "examples/"];
             let is_path = folders.iter().any(|f| path.starts_with(f)) && !path.contains([' ', '<', '*', '\n', '{']);
             // The examples of files that a reader would add.
             if !is_path || path.ends_with("walker.rs") || path.ends_with("saute.rs") {

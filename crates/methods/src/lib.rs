@@ -66,6 +66,41 @@ pub struct Entry {
     pub build: fn(&Spec, &str, Setup) -> Result<Box<dyn Method>>,
 }
 
+impl Entry {
+    /// A method of your own that begins with nothing; what it has besides is put over it: `Entry { about: "…", ..Entry::new(…) }`.
+    ///
+    /// ```
+    /// use sskp_methods::{Entry, parse, sac, settings};
+    ///
+    /// let patient = Entry {
+    ///     about: "SAC that collects for longer before it learns",
+    ///     ..Entry::new(
+    ///         "patient",
+    ///         |_| settings(&sac::SacConfig { random_steps: 20_000, ..Default::default() }),
+    ///         |spec, text, setup| Ok(Box::new(sac::Sac::new(spec, parse(setup.table, text)?, setup)?)),
+    ///     )
+    /// };
+    /// assert_eq!((patient.table, patient.demos), ("patient", false));
+    /// ```
+    pub const fn new(
+        name: &'static str,
+        defaults: fn(&Spec) -> String,
+        build: fn(&Spec, &str, Setup) -> Result<Box<dyn Method>>,
+    ) -> Self {
+        Self {
+            name,
+            table: name,
+            title: name,
+            about: "",
+            demos: false,
+            skills: None,
+            updates_per_step,
+            defaults,
+            build,
+        }
+    }
+}
+
 /// What a method is given besides its own settings.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -217,11 +252,13 @@ fn number(value: &toml::Value) -> Option<f64> {
     value.as_float().or_else(|| Some(value.as_integer()? as f64))
 }
 
-fn settings(config: &impl serde::Serialize) -> String {
+/// A method's settings as the text that [`Entry::defaults`] gives.
+pub fn settings(config: &impl serde::Serialize) -> String {
     toml::to_string(config).expect("settings are plain tables")
 }
 
-fn parse<T: serde::de::DeserializeOwned>(table: &str, text: &str) -> Result<T> {
+/// Settings out of the text that [`Entry::build`] is given; what is wrong with a value is named by its key.
+pub fn parse<T: serde::de::DeserializeOwned>(table: &str, text: &str) -> Result<T> {
     toml::from_str(text).map_err(|e| wrong_setting(table, text, &e))
 }
 

@@ -18,16 +18,27 @@ pub type Violates = dyn Fn(&[f64]) -> bool + Send + Sync;
 ///
 /// A robot of your own is its XML and what differs from the defaults:
 ///
-/// ```no_run
-/// use sskp_robots::sim::Robot;
+/// ```
+/// use sskp_blocks::{env::Env, rng::Rng};
+/// use sskp_robots::sim::{Forward, MujocoEnv, Noise, Robot};
 ///
-/// let xml = std::fs::read_to_string("walker.xml").unwrap();
+/// // Yours comes from a file: `std::fs::read_to_string("pole.xml")`.
+/// let xml = r#"<mujoco><worldbody>
+///     <body name="torso"><joint name="along" type="slide" axis="1 0 0"/><geom size="0.1"/>
+///         <body><joint name="lean" axis="0 1 0"/><geom type="capsule" fromto="0 0 0 0 0 1" size="0.05"/></body>
+///     </body>
+/// </worldbody><actuator><motor joint="along" gear="100"/></actuator></mujoco>"#;
 /// let robot = Robot {
-///     reward: Box::new(|motion| motion.speed - 1e-3 * motion.squared_controls),
-///     violates: Box::new(|obs| !(obs[0] > 0.8)), // fallen below 0.8 m
-///     ..Robot::new("walker", xml)
+///     forward: Forward::Torso,
+///     reward: Box::new(|motion| motion.speed - 0.1 * motion.squared_controls),
+///     noise: Noise::UniformNormal(0.05, 0.1),
+///     violates: Box::new(|obs| !(obs[0].abs() <= 0.4)), // it leans by more than 0.4 rad
+///     ..Robot::new("pole", xml)
 /// };
-/// let env = robot.into_entry().make(Default::default())?;
+/// let mut env = MujocoEnv::new(robot, Default::default())?; // or `robot.into_entry()`, for a registry
+/// env.reset(&mut Rng::stream(0, "env"))?;
+/// while env.step(&[1.0])?.end.is_none() {}
+/// assert!(env.obs()[0].abs() > 0.4 && env.data().qvel()[0] > 0.0);
 /// # Ok::<(), sskp_blocks::Error>(())
 /// ```
 pub struct Robot {

@@ -11,6 +11,14 @@ use serde::Serialize;
 pub use shares::{ShareBar, ShareChart};
 
 /// Lines, points or bars over two axes. The axes hold all that is drawn.
+///
+/// ```
+/// use sskp_lab::chart::{Chart, Series};
+///
+/// let sac = Series { name: "SAC".into(), points: vec![(0.0, 1.0), (1e6, 4.0)], ..Series::default() };
+/// let chart = Chart { title: "Return".into(), series: vec![sac], ..Chart::default() };
+/// assert!(chart.svg().starts_with("<svg"));
+/// ```
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Chart {
     /// Above the chart.

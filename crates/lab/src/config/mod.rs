@@ -1,7 +1,8 @@
 //! Settings of a run: defaults from code, overlaid by a file, overlaid by `--set`. Unknown keys and wrong types are
 //! refused with the nearest valid name, before anything starts.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use sskp_blocks::registry::EnvOptions;
@@ -162,6 +163,13 @@ impl Config {
         check_range("run.checkpoint_every", run.checkpoint_every > 0, "at least 1")?;
         check_range("run.keep_checkpoints", run.keep_checkpoints > 0, "at least 1")?;
         Ok(Self { run, table, method })
+    }
+
+    /// Where the run goes if nobody says where: `runs/ALGO-ENV/seed-N-TIME`.
+    pub fn default_folder(&self) -> PathBuf {
+        let seconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        let RunConfig { algo, env, seed, .. } = &self.run;
+        PathBuf::from(format!("runs/{algo}-{env}/seed-{seed:03}-{seconds}"))
     }
 
     /// Updates of the policy per environment step; none where the method is not known, or has no such setting.

@@ -15,6 +15,13 @@ pub struct Overrides {
 }
 
 impl Overrides {
+    /// Single settings, as [`Overrides::set`] takes them.
+    pub fn of(settings: &[&str]) -> Result<Self> {
+        let mut all = Self::default();
+        settings.iter().try_for_each(|text| all.set(text))?;
+        Ok(all)
+    }
+
     /// Adds a TOML file's tables.
     pub fn file(&mut self, path: &Path) -> Result<()> {
         self.layers.push(read_toml(path)?);

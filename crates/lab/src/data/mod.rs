@@ -2,6 +2,21 @@
 //!
 //! [`open`] reads any of them into [`Demonstrations`]; [`Set`] keeps what the file says as it says it, for
 //! [`check`](check::check), `sskp data info` and the dataset card.
+//!
+//! ```
+//! use sskp_lab::data::{About, Set, check::check, open, write_minari};
+//! use sskp_lab::registry::Registry;
+//!
+//! # let folder = std::env::temp_dir().join(format!("sskp-data-example-{}", std::process::id()));
+//! // Your own come from `Demonstrations::play`, or from whatever recorded them.
+//! let demos = sskp_blocks::toy::demonstrations(9);
+//! let set = write_minari(&folder, "toy/shaken-v0", &demos, &[], &About::default())?;
+//! assert_eq!(open(&set)?, demos); // what `--demos` and `run.demos` read
+//! let report = check(&Registry::standard(), &Set::open(&set)?, None)?;
+//! assert!(report.fine() && report.problems.is_empty());
+//! # std::fs::remove_dir_all(folder).unwrap();
+//! # Ok::<(), sskp_blocks::Error>(())
+//! ```
 
 pub mod card;
 pub mod check;

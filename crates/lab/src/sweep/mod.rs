@@ -59,6 +59,22 @@ pub struct Block {
 }
 
 /// A grid, judged whole before anything starts.
+///
+/// ```
+/// use sskp_lab::registry::Registry;
+/// use sskp_lab::sweep::{State, Sweep};
+///
+/// # let folder = std::env::temp_dir().join(format!("sskp-sweep-example-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder).unwrap();
+/// let file = folder.join("grid.toml");
+/// let grid = "out = \"runs\"\nsteps = 1000\nseeds = [0, 1]\n[[cells]]\nrobots = [\"toy\"]\nmethods = [\"sac\", \"ssac\"]";
+/// std::fs::write(&file, grid).unwrap();
+/// let sweep = Sweep::read(&Registry::standard(), &file, Some(&folder.join("runs")))?;
+/// assert_eq!((sweep.cells.len(), sweep.cells[0].state), (4, State::New));
+/// assert_eq!(sweep.cells[0].name(), "sac on toy, seed 0"); // the first seed of everything comes first
+/// # std::fs::remove_dir_all(folder).unwrap();
+/// # Ok::<(), sskp_blocks::Error>(())
+/// ```
 pub struct Sweep {
     /// Folder of the runs.
     pub out: PathBuf,
