@@ -3,18 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Cargo builds examples together with tests: target/release/deps has the tests, target/release/examples the examples.
+/// The example's program. `cargo test` builds examples and tests: target/release/examples and target/release/deps. Where tests alone
+/// were asked for, there may be none, or an old one.
 fn program(name: &str) -> PathBuf {
     let here = std::env::current_exe().unwrap();
-    here.parent().and_then(Path::parent).unwrap().join("examples").join(name)
+    let program = here.parent().and_then(Path::parent).unwrap().join("examples").join(name);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name).with_extension("rs");
+    let changed = |file: &Path| file.metadata().and_then(|file| file.modified()).ok();
+    assert!(changed(&program) > changed(&source), "cargo build --release --examples makes {name}");
+    program
 }
 
 /// Runs an example in a folder of its own and gives what it printed.
 fn run(name: &str, folder: &Path, args: &[&str]) -> String {
-    let program = program(name);
-    let output = Command::new(&program).current_dir(folder).args(args).output();
-    let output =
-        output.unwrap_or_else(|e| panic!("{}: {e}; cargo build --release --examples makes it", program.display()));
+    let output = Command::new(program(name)).current_dir(folder).args(args).output().unwrap();
     let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert!(output.status.success(), "{name}: {err}{out}");
     out
