@@ -11,6 +11,7 @@ use sskp::blocks::rng::Rng;
 use sskp::blocks::toy::demonstrations;
 use sskp::lab::config::{Config, Overrides, RunConfig};
 use sskp::lab::data::{About, write_minari};
+use sskp::lab::evaluate;
 use sskp::lab::registry::Registry;
 use sskp::lab::train::{self, Session};
 
@@ -25,7 +26,7 @@ fn main() -> Result<()> {
         Some(run) => PathBuf::from(run),
         None => trained_run(&registry)?,
     };
-    let mut trained = train::load_policy(&registry, &run, |refused| eprintln!("warning: {refused}"))?;
+    let mut trained = evaluate::load_policy(&registry, &run, |refused| eprintln!("warning: {refused}"))?;
     // Your robot is here in place of the simulated one: `obs` is its sensors, `step` its motors.
     let mut robot = trained.make_env()?;
     robot.reset(&mut Rng::stream(1, "env"))?;

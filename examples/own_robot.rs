@@ -7,9 +7,10 @@ use std::path::PathBuf;
 
 use sskp::blocks::{Error, Result};
 use sskp::lab::config::{Config, Overrides, RunConfig};
+use sskp::lab::evaluate::{self, Watched};
 use sskp::lab::registry::Registry;
 use sskp::lab::replay_page::write_html;
-use sskp::lab::train::{self, Session, Summary, Watched};
+use sskp::lab::train::{self, Session, Summary};
 use sskp::robots::sim::{Noise, Robot};
 
 /// Small networks that learn early: this is over in seconds.
@@ -46,8 +47,8 @@ fn main() -> Result<()> {
     let Summary { steps, violations, ptr, .. } = summary;
     println!("training: {steps} steps, {ptr:.3} per step, {violations} violations");
 
-    let mut trained = train::load_policy(&registry, &folder, |refused| eprintln!("warning: {refused}"))?;
-    let Watched { rows, first, .. } = train::watch(&mut trained, 10, 1, false, true)?;
+    let mut trained = evaluate::load_policy(&registry, &folder, |refused| eprintln!("warning: {refused}"))?;
+    let Watched { rows, first, .. } = evaluate::watch(&mut trained, 10, 1, false, true)?;
     let [mut steps, mut reward, mut falls] = [0.0; 3];
     for row in &rows {
         (steps, reward) = (steps + row.length as f64, reward + row.total_reward);

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use sskp_lab::data::collect::{Collected, Plan, collect};
 use sskp_lab::data::{check_target, write_minari};
+use sskp_lab::evaluate::load_policy;
 use sskp_lab::registry::Registry;
-use sskp_lab::train::load_policy;
 use sskp_lab::wording::{plural, set_contents};
 
 use crate::error::OrUsage;

@@ -6,8 +6,9 @@ use std::time::SystemTime;
 
 use anyhow::{Context as _, Result};
 use sskp_lab::config::{Config, Overrides, RunConfig};
+use sskp_lab::evaluate::Watched;
 use sskp_lab::registry::Registry;
-use sskp_lab::train::{Session, Watched};
+use sskp_lab::train::Session;
 use sskp_lab::wording::plural;
 use sskp_lab::{replay_page, run_page};
 
@@ -90,8 +91,8 @@ impl Args {
 
 /// Plays the trained policy once and writes the page that shows it.
 fn watch(registry: &Registry, run: &Path, page: &Path) -> Result<Watched> {
-    let mut trained = sskp_lab::train::load_policy(registry, run, |error| eprintln!("warning: {error}"))?;
-    let mut watched = sskp_lab::train::watch(&mut trained, 1, 0, false, true)?;
+    let mut trained = sskp_lab::evaluate::load_policy(registry, run, |error| eprintln!("warning: {error}"))?;
+    let mut watched = sskp_lab::evaluate::watch(&mut trained, 1, 0, false, true)?;
     let first = watched.first.take().context("no episode was played")?;
     let algo = &trained.config.run.algo;
     let subtitle = format!("{algo} after {}", plural(trained.steps, "step"));

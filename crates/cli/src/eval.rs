@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use sskp_blocks::env::End;
+use sskp_lab::evaluate::Watched;
 use sskp_lab::registry::Registry;
-use sskp_lab::train::Watched;
 use sskp_lab::wording::plural;
 
 use crate::error::OrUsage;
@@ -40,14 +40,14 @@ pub struct Args {
 impl Args {
     /// Runs the verb.
     pub fn run(self, registry: &Registry) -> Result<()> {
-        let (run, of) = sskp_lab::train::newest_run(&self.run).or_usage()?;
+        let (run, of) = sskp_lab::evaluate::newest_run(&self.run).or_usage()?;
         if run != self.run {
             let runs = plural(of as u64, "run");
             eprintln!("{} holds {runs}; the newest is taken: {}", self.run.display(), run.display());
         }
-        let mut trained = sskp_lab::train::load_policy(registry, &run, crate::error::older_checkpoint).or_usage()?;
+        let mut trained = sskp_lab::evaluate::load_policy(registry, &run, crate::error::older_checkpoint).or_usage()?;
         let watched =
-            sskp_lab::train::watch(&mut trained, self.episodes, self.seed, self.stochastic, self.html.is_some())?;
+            sskp_lab::evaluate::watch(&mut trained, self.episodes, self.seed, self.stochastic, self.html.is_some())?;
         let Watched { rows, ends, risks, first } = watched;
         let mean_risk = Watched::mean_risk;
         let (algo, env) = (trained.config.run.algo.clone(), trained.config.run.env.clone());

@@ -46,7 +46,7 @@ impl Args {
     /// Runs the verb.
     pub fn run(self, registry: &Registry) -> Result<()> {
         let mut trained =
-            sskp_lab::train::load_policy(registry, &self.run, crate::error::older_checkpoint).or_usage()?;
+            sskp_lab::evaluate::load_policy(registry, &self.run, crate::error::older_checkpoint).or_usage()?;
         let Self { falls, tries, back, episodes, seed, .. } = self;
         let study =
             fall_study(&mut trained, FallSearch { falls: falls as usize, tries, back: back as usize, episodes, seed })?;

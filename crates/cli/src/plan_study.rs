@@ -35,7 +35,7 @@ impl Args {
     /// Runs the verb.
     pub fn run(self, registry: &Registry) -> Result<()> {
         let mut trained =
-            sskp_lab::train::load_policy(registry, &self.run, crate::error::older_checkpoint).or_usage()?;
+            sskp_lab::evaluate::load_policy(registry, &self.run, crate::error::older_checkpoint).or_usage()?;
         let study = plan_study(&mut trained, self.states as usize, self.seed).or_usage()?;
         let folder = self.out.unwrap_or_else(|| {
             // Checkpoints and snapshots lie two folders down.

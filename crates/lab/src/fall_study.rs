@@ -7,9 +7,9 @@ use sskp_blocks::rng::Rng;
 use sskp_blocks::{Error, Result};
 use sskp_methods::Actor;
 
+use crate::evaluate::Trained;
 use crate::rollout::snapshot;
 use crate::stats::Spread;
-use crate::train::Trained;
 use crate::wording::plural;
 
 /// Steps between the places a fall is rewound to: the length of the paper's skills. A policy that decides at every step is

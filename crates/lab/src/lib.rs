@@ -3,6 +3,7 @@
 //!
 //! ```
 //! use sskp_lab::config::{Config, Overrides, RunConfig};
+//! use sskp_lab::evaluate;
 //! use sskp_lab::registry::Registry;
 //! use sskp_lab::replay_page::write_html;
 //! use sskp_lab::report::Report;
@@ -19,8 +20,8 @@
 //! let summary = train::train(&config, &run, Session { quiet: true, ..Session::of(&registry) })?;
 //! assert_eq!((summary.steps, summary.finished), (300, true));
 //!
-//! let mut trained = train::load_policy(&registry, &run, |_refused| ())?;
-//! let watched = train::watch(&mut trained, 2, 1, false, true)?; // two episodes, the first recorded
+//! let mut trained = evaluate::load_policy(&registry, &run, |_refused| ())?;
+//! let watched = evaluate::watch(&mut trained, 2, 1, false, true)?; // two episodes, the first recorded
 //! assert_eq!(watched.rows.len(), 2);
 //! let page = watched.first.expect("it was recorded").into_page(&trained.env, "SAC after 300 steps");
 //! write_html(&page, &folder.join("replay.html"))?;
@@ -35,8 +36,8 @@
 //! |---|---|
 //! | name environments and methods, your own among them | [`registry::Registry`] |
 //! | choose settings | [`config::Config`], [`config::Overrides`] |
-//! | train, go on, look at what came out | [`train::train`], [`train::resume`], [`train::load_policy`], [`train::watch`] |
-//! | use a policy in a loop of your own | [`train::Trained`]; `examples/control_loop.rs` |
+//! | train, go on, look at what came out | [`train::train`], [`train::resume`], [`evaluate::load_policy`], [`evaluate::watch`] |
+//! | use a policy in a loop of your own | [`evaluate::Trained`]; `examples/control_loop.rs` |
 //! | read and write demonstrations | [`data`] |
 //! | run grids | [`sweep::Sweep`] |
 //! | compare runs | [`run_rows::RunRows`], [`report::Report`] |
@@ -48,6 +49,7 @@ pub mod config;
 pub mod data;
 pub mod display;
 pub mod episodes;
+pub mod evaluate;
 pub mod events;
 pub mod fall_study;
 pub mod manifest;

@@ -9,8 +9,8 @@ use sskp_blocks::run::Run;
 use sskp_blocks::{Error, Result};
 
 use crate::chart::{Chart, Mark, Series};
+use crate::evaluate::Trained;
 use crate::stats::Spread;
-use crate::train::Trained;
 use crate::wording::{plural, significant};
 use sskp_blocks::files::write_whole;
 

@@ -1,4 +1,5 @@
-//! Demonstrations on disk: what is written is what is read, damage is an error, mistakes are found.
+//! Demonstrations on disk: what is written is what is read, damage is an error, mistakes are found. Longer than 500 lines, as nearly
+//! all tests here stand on the same few sets made by hand.
 
 use sskp_blocks::registry::EnvOptions;
 use sskp_lab::registry::Registry;
@@ -555,7 +556,7 @@ fn a_policy_is_played_and_everything_about_it_is_kept() {
     let root = tempfile::tempdir().unwrap();
     let run = root.path().join("run");
     agent(&run);
-    let load = || sskp_lab::train::load_policy(&Registry::standard(), &run, |e| panic!("{e}")).unwrap();
+    let load = || sskp_lab::evaluate::load_policy(&Registry::standard(), &run, |e| panic!("{e}")).unwrap();
     let plan = Plan {
         env: "toy".into(),
         steps: Some(3000),
@@ -608,7 +609,7 @@ fn a_collected_episode_can_be_played_again() {
     use sskp_lab::data::collect::{Plan, collect};
     let root = tempfile::tempdir().unwrap();
     agent(root.path());
-    let mut trained = sskp_lab::train::load_policy(&Registry::standard(), root.path(), |e| panic!("{e}")).unwrap();
+    let mut trained = sskp_lab::evaluate::load_policy(&Registry::standard(), root.path(), |e| panic!("{e}")).unwrap();
     let plan = Plan { env: "toy".into(), episodes: Some(1), noise: 0.2, seed: 9, agent_episodes: 0, ..Plan::default() };
     let made = collect(&mut trained, &plan, "", true).unwrap();
     let mut env = Registry::standard().make_env("toy", EnvOptions::default()).unwrap();

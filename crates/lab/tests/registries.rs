@@ -17,6 +17,7 @@ use sskp_blocks::env::{End, Env, Spec, Step};
 use sskp_blocks::registry::{EnvEntry, EnvOptions};
 use sskp_blocks::rng::Rng;
 use sskp_lab::config::{Config, Overrides, RunConfig};
+use sskp_lab::evaluate;
 use sskp_lab::manifest::RunManifest;
 use sskp_lab::train::{self, Session, Stop};
 use sskp_methods::METHODS;
@@ -328,15 +329,15 @@ fn mean_actions_of_every_method_are_the_same_every_time() {
     for method in METHODS {
         let dir = tempfile::tempdir().unwrap();
         go(&small(method.name, "toy", 300, 0), dir.path());
-        let mut trained = train::load_policy(&registry, dir.path(), |e| panic!("{e}")).unwrap();
-        let mut play = |explore: bool| train::evaluate(&mut trained, 3, 7, explore, |_, _, _| ()).unwrap();
+        let mut trained = evaluate::load_policy(&registry, dir.path(), |e| panic!("{e}")).unwrap();
+        let mut play = |explore: bool| evaluate::evaluate(&mut trained, 3, 7, explore, |_, _, _| ()).unwrap();
         let first = play(false);
         assert_eq!(first, play(false), "{}: asked twice", method.name);
         assert_ne!(first, play(true), "{}: exploring is something else", method.name);
         assert_eq!(first, play(false), "{}: whatever was played meanwhile", method.name);
         // Another process that loads the same checkpoint plays the same.
-        let mut again = train::load_policy(&registry, dir.path(), |e| panic!("{e}")).unwrap();
-        let rows = train::evaluate(&mut again, 3, 7, false, |_, _, _| ()).unwrap();
+        let mut again = evaluate::load_policy(&registry, dir.path(), |e| panic!("{e}")).unwrap();
+        let rows = evaluate::evaluate(&mut again, 3, 7, false, |_, _, _| ()).unwrap();
         assert_eq!(first, rows, "{}: loaded again", method.name);
     }
 }
@@ -415,8 +416,8 @@ fn every_method_learns_the_toy() {
             Config::resolve(&Registry::standard(), RunConfig::new(method.name, "toy", 0, steps), &overrides).unwrap();
         let path = dir.path().join(method.name);
         go(&config, &path);
-        let mut trained = train::load_policy(&Registry::standard(), &path, |e| panic!("{e}")).unwrap();
-        let rows = train::evaluate(&mut trained, 20, 1, false, |_, _, _| ()).unwrap();
+        let mut trained = evaluate::load_policy(&Registry::standard(), &path, |e| panic!("{e}")).unwrap();
+        let rows = evaluate::evaluate(&mut trained, 20, 1, false, |_, _, _| ()).unwrap();
         let mean = rows.iter().map(|r| r.total_reward).sum::<f64>() / rows.len() as f64;
         let fallen = rows.iter().filter(|r| r.violation).count();
         assert!(mean >= threshold, "{}: return {mean} after {steps} steps, {threshold} needed", method.name);
@@ -470,8 +471,8 @@ fn an_episode_that_ended_by_itself_is_no_time_limit_and_no_violation() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
     train::train(&config, &path, Session { registry: registry.clone(), ..session(Stop::default()) }).unwrap();
-    let mut trained = train::load_policy(&registry, &path, |e| panic!("{e}")).unwrap();
-    let watched = train::watch(&mut trained, 30, 1, false, false).unwrap();
+    let mut trained = evaluate::load_policy(&registry, &path, |e| panic!("{e}")).unwrap();
+    let watched = evaluate::watch(&mut trained, 30, 1, false, false).unwrap();
     assert_eq!(watched.ends.len(), watched.rows.len());
     for (row, end) in watched.rows.iter().zip(&watched.ends) {
         assert_eq!(row.violation, *end == Some(End::Violation));

@@ -21,8 +21,8 @@ use sskp_blocks::{Error, Result};
 
 use super::{About, Played, round_to_bits};
 use crate::display::Display;
+use crate::evaluate::{Trained, evaluate};
 use crate::stats::Spread;
-use crate::train::{Trained, evaluate};
 use crate::wording::plural;
 
 /// Resolution of actions when a set is to be compact: steps of 1/256 are far below any noise worth adding.
