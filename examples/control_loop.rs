@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 
 use sskp::blocks::Result;
 use sskp::blocks::rng::Rng;
-use sskp::blocks::toy::demonstrations;
 use sskp::lab::config::{Config, Overrides, RunConfig};
-use sskp::lab::data::{About, write_minari};
 use sskp::lab::evaluate;
 use sskp::lab::registry::Registry;
 use sskp::lab::train::{self, Session};
@@ -64,7 +62,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The paper's method on the toy, small.
+/// The paper's method on the toy, small, from the shipped demonstrations.
 fn trained_run(registry: &Registry) -> Result<PathBuf> {
     let settings = [
         "sskp.skill.hidden=32",
@@ -81,11 +79,8 @@ fn trained_run(registry: &Registry) -> Result<PathBuf> {
         "sskp.policy.batch=64",
         "sskp.policy.reward_scale=1",
     ];
-    let mut config = Config::resolve(registry, RunConfig::new("sskp", "toy", 0, 2000), &Overrides::of(&settings)?)?;
+    let config = Config::resolve(registry, RunConfig::new("sskp", "toy", 0, 2000), &Overrides::of(&settings)?)?;
     let folder = config.default_folder();
-    let set =
-        write_minari(&folder.with_extension("demos"), "toy/shaken-v0", &demonstrations(60), &[], &About::default())?;
-    config.run.demos = set.display().to_string();
     let summary = train::train(&config, &folder, Session { quiet: true, ..Session::of(registry) })?;
     println!("trained for {} steps, {:.3} per step, {} violations", summary.steps, summary.ptr, summary.violations);
     Ok(folder)

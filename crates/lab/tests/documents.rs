@@ -25,7 +25,7 @@ fn every_path_in_the_documents_exists() {
             let folders = ["crates/", "docs/", "tests/", "benches/", "xtask/", "configs/", "results/", "examples/"];
             let is_path = folders.iter().any(|f| path.starts_with(f)) && !path.contains([' ', '<', '*', '\n', '{']);
             // The examples of files that a reader would add.
-            if !is_path || path.ends_with("walker.rs") || path.ends_with("saute.rs") {
+            if !is_path || path.ends_with("walker.rs") || path.ends_with("saute") {
                 continue;
             }
             assert!(root.join(path).exists(), "{document} names {path}, which does not exist");
