@@ -8,6 +8,7 @@ mod build;
 mod check;
 mod demo;
 mod json;
+mod stress;
 #[cfg(test)]
 #[path = "../../crates/fetch/src/testing.rs"]
 mod testing;
@@ -36,7 +37,12 @@ enum Command {
         into: Option<PathBuf>,
     },
     /// Run every check: format, lints, documentation, tests, and the pages in a browser where there is one
-    Test,
+    Test {
+        /// Instead, run all tests N times beside four busy threads, to find those that depend on the machine's speed (`taskset -c
+        /// 0,1` before it keeps everything on two cores)
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        stress: Option<u32>,
+    },
     /// Build `sskp`, train the paper's method on Hopper for a few minutes, and write pages about it to runs/demo
     Demo {
         /// Further arguments for `sskp demo`; with `--robots` nothing is trained, and every robot is shown with a scripted controller
@@ -68,9 +74,12 @@ fn run(command: Command) -> Result<ExitCode> {
             let vendor = into.unwrap_or_else(|| vendor_of(&root));
             sskp_fetch::set_up(&vendor, &Sources::from_environment())?;
         }
-        Command::Test => {
+        Command::Test { stress } => {
             set_up(&root)?;
-            check::run(&root)?;
+            match stress {
+                None => check::run(&root)?,
+                Some(times) => stress::run(&root, times)?,
+            }
         }
         Command::Demo { arguments } => {
             set_up(&root)?;

@@ -9,9 +9,14 @@ use testing::write_script;
 #[path = "../../crates/fetch/src/testing.rs"]
 mod testing;
 
+/// The program: where nextest unpacked it, or where Cargo built it.
+fn xtask() -> Command {
+    Command::new(std::env::var("NEXTEST_BIN_EXE_xtask").unwrap_or(env!("CARGO_BIN_EXE_xtask").into()))
+}
+
 /// Runs the program with `tools` as the whole search path.
 fn set_up(tools: &Path, into: &Path, variables: &[(&str, &Path)]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    let mut command = xtask();
     command.arg("setup").arg("--into").arg(into).env("PATH", tools);
     command.env_remove("SSKP_MUJOCO_DIR").env_remove("SSKP_ASSETS_DIR");
     command.envs(variables.iter().copied()).output().unwrap()
@@ -66,6 +71,6 @@ fn every_failure_is_one_sentence_and_exit_code_1() {
 
 #[test]
 fn wrong_usage_has_exit_code_2() {
-    let output = Command::new(env!("CARGO_BIN_EXE_xtask")).arg("no-such-command").output().unwrap();
+    let output = xtask().arg("no-such-command").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
 }

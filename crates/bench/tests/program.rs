@@ -6,7 +6,8 @@ use std::process::{Command, Output};
 use sskp_lab::registry::Registry;
 
 fn bench(folder: &Path, words: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sskp-bench"));
+    let mut command =
+        Command::new(std::env::var("NEXTEST_BIN_EXE_sskp-bench").unwrap_or(env!("CARGO_BIN_EXE_sskp-bench").into()));
     command.current_dir(folder).args(words.split(' ')).output().unwrap()
 }
 

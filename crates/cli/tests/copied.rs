@@ -1,5 +1,8 @@
 //! The binary without its build folder.
 
+#[path = "common/program.rs"]
+mod program;
+
 use std::process::Command;
 
 #[test]
@@ -7,7 +10,7 @@ fn a_binary_copied_together_with_mujoco_runs_anywhere_and_uses_the_copy() {
     const LIBRARY: &str = "libmujoco.so.3.17.0";
     let folder = tempfile::tempdir().unwrap();
     let binary = folder.path().join("sskp");
-    std::fs::copy(env!("CARGO_BIN_EXE_sskp"), &binary).unwrap();
+    std::fs::copy(program::program(), &binary).unwrap();
     std::fs::copy(sskp_mujoco::library().unwrap(), folder.path().join(LIBRARY)).unwrap();
     // The loader itself says, on stderr, which file it took.
     let output = Command::new(&binary)

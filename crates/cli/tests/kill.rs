@@ -1,16 +1,15 @@
 //! Runs that are killed, stopped by signals and resumed, through the real binary.
 
-#[path = "../../lab/tests/common/progress.rs"]
-mod progress;
+#[path = "common/runs.rs"]
+mod runs;
 #[path = "../../lab/tests/common/small.rs"]
 mod small;
 
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+
+use runs::{ENDLESS, assert_same, checkpoint, last_episode, program, signal, wait_while_it_runs};
 
 /// Narrow networks and frequent checkpoints.
 fn train(algo: &str, env: &str, steps: u64, folder: &Path) -> Vec<String> {
@@ -23,86 +22,86 @@ fn train(algo: &str, env: &str, steps: u64, folder: &Path) -> Vec<String> {
     args
 }
 
-/// An empty folder for fitted models, the same for all tests here.
-fn cache() -> &'static Path {
-    static MADE: OnceLock<()> = OnceLock::new();
-    let folder = Path::new(concat!(env!("CARGO_TARGET_TMPDIR"), "/cache-kill"));
-    MADE.get_or_init(|| drop(fs::remove_dir_all(folder)));
-    folder
+fn resume(folder: &Path, steps: u64) -> Vec<String> {
+    let folder = folder.display().to_string();
+    ["resume", "--quiet", &folder, "-n", &steps.to_string()].map(String::from).to_vec()
 }
 
-fn spawn(args: &[String]) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sskp"));
+fn spawn(args: &[String], cache: &Path) -> Child {
+    let mut command = Command::new(program());
     // Fitted models are kept, and found half written if that could happen, but not among the user's own.
-    command.env("SSKP_CACHE", cache());
+    command.env("SSKP_CACHE", cache);
     command.args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-fn finished(folder: &Path) -> bool {
-    fs::read_to_string(folder.join("summary.json")).is_ok_and(|s| s.contains("\"finished\": true"))
+fn succeeds(args: &[String], cache: &Path, what: &str) {
+    assert!(spawn(args, cache).wait().unwrap().success(), "{what}: {args:?}");
 }
 
-fn resume(folder: &Path) -> Vec<String> {
-    ["resume", "--quiet"].map(String::from).into_iter().chain([folder.display().to_string()]).collect()
-}
+/// How far a run is: its newest checkpoint, and the end of its last episode.
+type Far = (Option<u64>, u64);
 
-/// Rows, progress and weights: what must not depend on interruptions.
-fn outcome(folder: &Path) -> Vec<Vec<u8>> {
-    let newest = sskp_blocks::checkpoint::list(&folder.join("checkpoints")).pop().expect("a checkpoint");
-    let files = ["policy", "weights", "optimiser", "replay", "simulator"];
-    let weights = files.map(|name| fs::read(newest.join(format!("{name}.safetensors"))).unwrap_or_default());
-    let files = ["episodes.csv", "config.json", "manifest.json"].map(|name| fs::read(folder.join(name)).unwrap());
-    [files.to_vec(), vec![progress::rows(folder).into()], weights.to_vec()].concat()
-}
+/// What a run has come to when it is killed, given how far it was when it was started.
+const MOMENTS: [(&str, fn(&Path, Far, Far) -> bool); 4] = [
+    ("its start", |_, _, _| true),
+    ("its folder", |run, _, _| run.join("config.toml").exists()),
+    ("a new checkpoint", |_, before, now| now.0 > before.0),
+    // Rows that the resumed run must not write twice.
+    ("an episode after a new checkpoint", |_, before, now| now.0 > before.0.max(Some(0)) && Some(now.1) > now.0),
+];
 
 #[test]
-fn a_run_killed_at_random_moments_ends_with_the_bytes_of_an_undisturbed_one() {
+fn a_run_killed_at_any_state_ends_with_the_bytes_of_an_undisturbed_one() {
     let dir = tempfile::tempdir().unwrap();
+    let cache = dir.path().join("cache");
     let mut rng = sskp_blocks::rng::Rng::stream(11, "when to kill");
-    for method in sskp_methods::METHODS {
-        for robot in &sskp_robots::robots() {
-            let what = format!("{} on {}", method.name, robot.name);
-            let whole = dir.path().join(format!("{what}, undisturbed"));
+    // Every method on the toy, and on one of the robots in turn; all pairs are stopped and resumed in `sskp-lab`'s tests.
+    let robots = sskp_robots::robots();
+    let (toy, others): (Vec<_>, Vec<_>) = robots.iter().map(|r| r.name.as_str()).partition(|name| *name == "toy");
+    for (i, method) in sskp_methods::METHODS.iter().enumerate() {
+        for robot in [toy[0], others[i % others.len()]] {
+            let what = format!("{} on {robot}", method.name);
             let killed = dir.path().join(format!("{what}, killed"));
-            let start = Instant::now();
-            assert!(spawn(&train(method.name, &robot.name, 900, &whole)).wait().unwrap().success(), "{what}");
-            let length = start.elapsed();
-            let mut args = train(method.name, &robot.name, 900, &killed);
-            let mut kills = 0;
-            while kills < 4 && !finished(&killed) {
-                let mut child = spawn(&args);
-                // From before the folder exists to about the end.
-                sleep(length.mul_f64(rng.uniform(0.0, 0.8)));
+            // Episodes of robots that stand by themselves are long.
+            let mut order = MOMENTS[..if robot == "toy" { 4 } else { 3 }].to_vec();
+            order.sort_by_cached_key(|_| rng.below(1000));
+            for (moment, come) in order {
+                let far = || (checkpoint(&killed), last_episode(&killed));
+                let before = far();
+                let begun = killed.join("config.toml").exists();
+                let args = if begun { resume(&killed, ENDLESS) } else { train(method.name, robot, ENDLESS, &killed) };
+                let mut child = spawn(&args, &cache);
+                wait_while_it_runs(&mut child, &format!("{what}: {moment}"), || come(&killed, before, far()));
                 child.kill().unwrap(); // SIGKILL
                 child.wait().unwrap();
-                kills += 1;
-                args = if killed.join("config.toml").exists() { resume(&killed) } else { args };
             }
-            if !finished(&killed) {
-                assert!(spawn(&args).wait().unwrap().success(), "{what}: the last resume");
-            }
-            assert!(outcome(&whole) == outcome(&killed), "{what}: bytes differ after {kills} kills");
+            // Past the first updates, wherever the kills came.
+            let steps = checkpoint(&killed).unwrap() + 150;
+            succeeds(&resume(&killed, steps), &cache, &what);
+            let whole = dir.path().join(format!("{what}, undisturbed"));
+            succeeds(&train(method.name, robot, steps, &whole), &cache, &what);
+            assert_same(&whole, &killed, &what);
         }
     }
 }
 
 #[test]
-fn sigterm_and_ctrl_c_write_a_checkpoint_and_leave_with_zero() {
+fn signals_write_a_checkpoint_and_leave_with_zero() {
     let dir = tempfile::tempdir().unwrap();
-    let whole = dir.path().join("whole");
-    assert!(spawn(&train("sac", "toy", 3000, &whole)).wait().unwrap().success());
-    for signal in ["TERM", "INT"] {
-        let folder = dir.path().join(signal);
-        let mut child = spawn(&train("sac", "toy", 3000, &folder));
-        while !folder.join("checkpoints").exists() {
-            sleep(Duration::from_millis(2));
-        }
-        Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap();
-        assert_eq!(child.wait().unwrap().code(), Some(0), "SIG{signal}");
+    let cache = dir.path().join("cache");
+    for name in ["TERM", "INT", "HUP"] {
+        let [folder, whole] = ["stopped", "whole"].map(|kind| dir.path().join(format!("{name} {kind}")));
+        let mut child = spawn(&train("sac", "toy", ENDLESS, &folder), &cache);
+        wait_while_it_runs(&mut child, "a checkpoint", || checkpoint(&folder).is_some());
+        signal(name, child.id());
+        assert_eq!(child.wait().unwrap().code(), Some(0), "SIG{name}");
         let summary = fs::read_to_string(folder.join("summary.json")).unwrap();
         assert!(summary.contains("\"finished\": false"), "{summary}");
-        assert!(spawn(&resume(&folder)).wait().unwrap().success());
-        assert!(outcome(&whole) == outcome(&folder), "SIG{signal}");
+        let stopped = checkpoint(&folder).unwrap();
+        assert!(summary.contains(&format!("\"steps\": {stopped},")), "where it stopped: {summary}");
+        succeeds(&resume(&folder, stopped + 250), &cache, name);
+        succeeds(&train("sac", "toy", stopped + 250, &whole), &cache, name);
+        assert_same(&whole, &folder, name);
     }
 }
 
@@ -112,7 +111,7 @@ fn bad_settings_leave_with_two_before_anything_is_written() {
     let folder = dir.path().join("run");
     let sskp = |args: &[&str]| {
         let base = ["train", "--algo", "sac", "--env", "toy", "-n", "500", "--log-dir", folder.to_str().unwrap()];
-        let output = Command::new(env!("CARGO_BIN_EXE_sskp")).args(base).args(args).output().unwrap();
+        let output = Command::new(program()).args(base).args(args).output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     let broken = dir.path().join("broken.toml");
@@ -133,8 +132,7 @@ fn bad_settings_leave_with_two_before_anything_is_written() {
         assert_eq!(text.lines().count(), 1, "one sentence: {text}");
         assert!(!folder.exists(), "{args:?} must write nothing");
     }
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_sskp")).args(["resume", dir.path().to_str().unwrap()]).output().unwrap();
+    let output = Command::new(program()).args(["resume", dir.path().to_str().unwrap()]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("no run directory"));
 }

@@ -1,17 +1,20 @@
 //! Methods that begin with demonstrations, through the real binary.
 
+#[path = "../../../tests/root.rs"]
+mod root;
+#[path = "common/runs.rs"]
+mod runs;
 #[path = "../../lab/tests/common/small.rs"]
 mod small;
 
-use sskp_lab::registry::Registry;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::thread::sleep;
-use std::time::Duration;
 
+use runs::{program, signal, wait_for, wait_while_it_runs};
 use sskp_blocks::demos::{Demonstrations, Ending};
 use sskp_lab::data::{About, write_minari};
+use sskp_lab::registry::Registry;
 
 /// A folder in which the program runs, with a place of its own for fitted models.
 struct Place(tempfile::TempDir);
@@ -24,7 +27,7 @@ impl Place {
         self.0.path().join(name)
     }
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sskp"));
+        let mut command = Command::new(program());
         command.args(args).current_dir(self.0.path()).env("SSKP_CACHE", self.path("cache"));
         command
     }
@@ -218,25 +221,33 @@ fn a_signal_while_skills_are_fitted_keeps_the_fit_and_resume_goes_on_to_the_same
     let demos = place.set("toy/mine-v0", &sskp_blocks::toy::demonstrations(9));
     let mut sets = small::settings("sskp", "toy");
     sets.retain(|s| !s.starts_with("run.demos"));
-    // Long enough to be hit.
-    sets.push("sskp.skill.steps=5000".into());
-    let whole = place.train("sskp", &sets, "whole", &["--demos", &demos]);
-    fine(&whole);
-    fs::remove_dir_all(place.path("cache")).unwrap();
-    for signal in ["-TERM", "-INT"] {
-        let run = format!("run{signal}");
-        let args = train("sskp", &sets, &run, &["--quiet", "--demos", &demos]);
-        let child = place.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        while !place.path(&run).join("episodes.csv").exists() {
-            sleep(Duration::from_millis(1));
-        }
-        Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
-        let output = child.wait_with_output().unwrap();
-        let said = fine(&output);
-        assert!(
-            said.starts_with("stopped while learning from the demonstrations") && said.lines().count() == 1,
-            "{said}"
-        );
+    for name in ["TERM", "INT"] {
+        let run = format!("run-{name}");
+        // A fit that ends before the signal comes is made anew, ten times as long.
+        let mut lengths = [1000, 10_000, 100_000, 1_000_000].into_iter();
+        let (said, sets) = loop {
+            let steps = lengths.next().expect("a fit that is longer than a signal's way");
+            let sets = [&sets[..], &[format!("sskp.skill.steps={steps}")]].concat();
+            let args = train("sskp", &sets, &run, &["--quiet", "--demos", &demos]);
+            let mut child = place.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            let begun = || place.path(&run).join("episodes.csv").exists();
+            let mut ended = false;
+            wait_for("the run directory", || {
+                ended = child.try_wait().unwrap().is_some();
+                ended || begun()
+            });
+            if !ended {
+                signal(name, child.id());
+            }
+            let said = fine(&child.wait_with_output().unwrap());
+            if said.starts_with("stopped while learning from the demonstrations") {
+                break (said, sets);
+            }
+            for folder in ["cache", &run] {
+                fs::remove_dir_all(place.path(folder)).unwrap();
+            }
+        };
+        assert_eq!(said.lines().count(), 1, "{said}");
         assert!(!place.path(&run).join("checkpoints").exists());
         let kept = |ending: &str| place.files("cache/skills").iter().filter(|name| name.ends_with(ending)).count();
         assert_eq!((kept(".under-way.safetensors"), kept(".safetensors")), (1, 1), "the fit is kept, half done");
@@ -251,13 +262,16 @@ fn a_signal_while_skills_are_fitted_keeps_the_fit_and_resume_goes_on_to_the_same
         fs::remove_dir_all(&data).unwrap();
         fs::rename(&away, &data).unwrap();
         fine(&place.sskp(&["resume", &run, "--quiet"]));
-        assert!(outcome(&place.path("whole")) == outcome(&place.path(&run)), "SIG{signal}");
         assert_eq!((kept(".under-way.safetensors"), kept(".safetensors")), (0, 1), "the whole model in its place");
+        fs::remove_dir_all(place.path("cache")).unwrap();
+        let whole = format!("whole-{name}");
+        fine(&place.train("sskp", &sets, &whole, &["--demos", &demos]));
+        assert!(outcome(&place.path(&whole)) == outcome(&place.path(&run)), "SIG{name}");
         fs::remove_dir_all(place.path("cache")).unwrap();
     }
     // Once it has begun, a run needs its demonstrations no more.
     fs::remove_dir_all(&demos).unwrap();
-    fine(&place.sskp(&["resume", "whole", "-n", "500", "--quiet"]));
+    fine(&place.sskp(&["resume", "whole-TERM", "-n", "500", "--quiet"]));
 }
 
 #[test]
@@ -267,11 +281,10 @@ fn sskp_skills_keeps_its_fit_at_a_signal() {
     // So many steps that it can only be stopped.
     let args = ["skills", "--quiet", "--demos", &demos, "--set", "sskp.skill.steps=1000000000"];
     for _ in 0..2 {
-        let child = place.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        while !listens(child.id()) {
-            sleep(Duration::from_millis(1));
-        }
-        Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+        let mut child = place.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let id = child.id();
+        wait_while_it_runs(&mut child, "a handler of signals", || listens(id));
+        signal("TERM", id);
         let output = child.wait_with_output().unwrap();
         let said = fine(&output);
         assert_eq!(
@@ -293,7 +306,7 @@ fn listens(id: u32) -> bool {
 #[test]
 fn the_papers_literal_choices_are_a_file() {
     let place = Place::new();
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/as-printed.toml");
+    let file = root::repository().join("configs/as-printed.toml");
     let shown = |args: &[&str]| -> toml::Table {
         toml::from_str(&fine(&place.train("sskp", &[], "run", &[&["--show-config"], args].concat()))).unwrap()
     };

@@ -1,7 +1,7 @@
 //! Grids of runs through the real binary: killed, stopped, on a disk without room, in folders that cannot be written.
 
-#[path = "../../lab/tests/common/progress.rs"]
-mod progress;
+#[path = "common/runs.rs"]
+mod runs;
 #[path = "../../lab/tests/common/small.rs"]
 mod small;
 
@@ -9,9 +9,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::{Command, Output, Stdio};
+
+use runs::{ENDLESS, assert_same, checkpoint, finished, program, signal, wait_for, wait_while_it_runs};
 
 const SEEDS: [u64; 2] = [3, 4];
 
@@ -34,7 +34,7 @@ fn grid(folder: &Path, methods: &[&str], steps: u64, more: &str) -> PathBuf {
 }
 
 fn sweep(file: &Path, out: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sskp"));
+    let mut command = Command::new(program());
     command.arg("sweep").arg(file).args(["--jobs", "2", "--quiet", "--out"]).arg(out);
     // Fitted models are kept and shared, but not among the user's own.
     command.env("SSKP_CACHE", out.with_extension("cache"));
@@ -47,81 +47,64 @@ fn said(mut command: Command) -> (i32, String) {
     (status.code().expect("not killed"), String::from_utf8(stderr).unwrap())
 }
 
-/// Rows and weights of all runs: what must not depend on interruptions.
-fn outcome(out: &Path, methods: &[&str]) -> Vec<(String, Vec<u8>)> {
-    let mut found = Vec::new();
-    for (method, seed) in methods.iter().flat_map(|m| SEEDS.map(|s| (m, s))) {
-        let folder = out.join(format!("toy/{method}/seed-{seed}"));
-        let summary = fs::read_to_string(folder.join("summary.json")).unwrap();
-        assert!(summary.contains("\"finished\": true"), "{summary}");
-        let newest = sskp_blocks::checkpoint::list(&folder.join("checkpoints")).pop().expect("a checkpoint");
-        let files = ["policy", "weights", "optimiser", "replay"].map(|f| newest.join(format!("{f}.safetensors")));
-        found.push((format!("{}: progress", folder.display()), progress::rows(&folder).into()));
-        for file in
-            ["episodes.csv", "config.json", "manifest.json"].map(|name| folder.join(name)).into_iter().chain(files)
-        {
-            found.push((format!("{}", file.display()), fs::read(file).unwrap_or_default()));
-        }
-    }
-    found
+/// The folders of all runs on the toy.
+fn folders(out: &Path, methods: &[&str]) -> Vec<PathBuf> {
+    methods.iter().flat_map(|method| SEEDS.map(|seed| out.join(format!("toy/{method}/seed-{seed}")))).collect()
 }
 
-fn assert_same(whole: &Path, other: &Path, methods: &[&str], what: &str) {
-    for ((_, a), (file, b)) in outcome(whole, methods).into_iter().zip(outcome(other, methods)) {
-        assert!(!a.is_empty() || b.is_empty());
-        assert!(a == b, "{what}: {file} differs");
+fn assert_all_same(whole: &Path, other: &Path, methods: &[&str], what: &str) {
+    for (a, b) in folders(whole, methods).iter().zip(&folders(other, methods)) {
+        assert!(finished(a) && finished(b), "{what}: {}", b.display());
+        assert_same(a, b, &format!("{what}: {}", b.display()));
     }
 }
 
-fn kill(signal: &str, target: &str) {
-    Command::new("kill").args([signal, "--", target]).status().unwrap();
-}
-
-fn wait_for(what: &str, mut there: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !there() {
-        assert!(start.elapsed() < Duration::from_secs(120), "{what} did not come");
-        sleep(Duration::from_millis(5));
-    }
-}
-
-fn begun(out: &Path, run: &str) -> bool {
-    out.join(run).join("checkpoints").exists()
+/// Whether a sweep has started a run.
+fn has_started_a_run(sweep: u32) -> bool {
+    let children = fs::read_to_string(format!("/proc/{sweep}/task/{sweep}/children")).unwrap_or_default();
+    let is_run = |id: &str| fs::read(format!("/proc/{id}/cmdline")).is_ok_and(|line| line.ends_with(b"--leash\0"));
+    children.split_whitespace().any(is_run)
 }
 
 #[test]
 fn a_sweep_killed_ten_times_ends_with_the_rows_of_an_undisturbed_one() {
     const METHODS: [&str; 2] = ["sac", "sskp"];
     let dir = tempfile::tempdir().unwrap();
-    let file = grid(dir.path(), &METHODS, 3000, "");
+    let file = grid(dir.path(), &METHODS, 1500, "");
     let whole = dir.path().join("whole");
-    let start = Instant::now();
     assert!(sweep(&file, &whole).status().unwrap().success());
-    let length = start.elapsed();
     let mut rng = sskp_blocks::rng::Rng::stream(12, "when to kill");
-    let (mut kills, mut lives) = (0, 0);
     let mut killed = PathBuf::new();
     // A sweep that reaches its end before the tenth kill is followed by another one.
-    while kills < 10 {
-        lives += 1;
-        killed = dir.path().join(format!("killed-{lives}"));
+    let mut kills = 0;
+    for life in 1.. {
+        killed = dir.path().join(format!("killed-{life}"));
+        let steps = || folders(&killed, &METHODS).iter().filter_map(|run| checkpoint(run)).sum::<u64>();
         while kills < 10 {
             // The sweep and its runs are a process group of their own.
-            let mut child: Child = sweep(&file, &killed).process_group(0).spawn().unwrap();
-            sleep(length.mul_f64(rng.uniform(0.0, 0.25)));
-            if child.try_wait().unwrap().is_some() {
+            let mut child = sweep(&file, &killed).process_group(0).spawn().unwrap();
+            let (id, goal) = (child.id(), steps() + rng.below(500) as u64);
+            // Either all at once, as by a loss of power, when the runs have come further; or, as soon as it has started one, the
+            // sweep alone, whose runs must then stop by themselves.
+            let alone = kills % 2 == 1;
+            let mut ended = false;
+            wait_for("a moment to kill", || {
+                ended = child.try_wait().unwrap().is_some();
+                ended || if alone { has_started_a_run(id) } else { steps() >= goal }
+            });
+            if ended {
                 break;
             }
-            // Either all at once, as by a loss of power, or the sweep alone, whose runs must then stop by themselves.
-            let target = if kills % 2 == 0 { format!("-{}", child.id()) } else { child.id().to_string() };
-            kill("-KILL", &target);
+            signal("KILL", if alone { id.to_string() } else { format!("-{id}") });
             child.wait().unwrap();
             kills += 1;
         }
         assert!(sweep(&file, &killed).status().unwrap().success(), "the last one");
-        assert_same(&whole, &killed, &METHODS, "killed");
+        assert_all_same(&whole, &killed, &METHODS, "killed");
+        if kills == 10 {
+            break;
+        }
     }
-    assert!(lives < 8, "hardly a kill came before the end");
     // And again: nothing is left to do.
     let log = killed.join("toy/sac/seed-3/log.txt");
     let before = fs::read(&log).unwrap();
@@ -131,24 +114,40 @@ fn a_sweep_killed_ten_times_ends_with_the_rows_of_an_undisturbed_one() {
 
 #[test]
 fn sigterm_and_ctrl_c_let_the_runs_write_checkpoints_and_leave_with_zero() {
-    const METHODS: [&str; 1] = ["sac"];
     let dir = tempfile::tempdir().unwrap();
-    let file = grid(dir.path(), &METHODS, 4000, "");
-    let whole = dir.path().join("whole");
-    assert!(sweep(&file, &whole).status().unwrap().success());
-    for signal in ["-TERM", "-INT"] {
-        let out = dir.path().join(&signal[1..]);
+    let file = grid(dir.path(), &["sac"], ENDLESS, "");
+    let out = dir.path().join("out");
+    let runs = folders(&out, &["sac"]);
+    for name in ["TERM", "INT"] {
+        let before: Vec<_> = runs.iter().map(|run| checkpoint(run)).collect();
         let mut child = sweep(&file, &out).spawn().unwrap();
-        wait_for("a checkpoint", || begun(&out, "toy/sac/seed-3"));
-        kill(signal, &child.id().to_string());
-        assert_eq!(child.wait().unwrap().code(), Some(0), "{signal}");
-        let folder = out.join("toy/sac/seed-3");
-        let summary = fs::read_to_string(folder.join("summary.json")).unwrap();
-        assert!(summary.contains("\"finished\": false"), "{summary}");
-        assert!(!folder.join("error.txt").exists());
-        assert!(sweep(&file, &out).status().unwrap().success());
-        assert_same(&whole, &out, &METHODS, signal);
+        wait_while_it_runs(&mut child, "two checkpoints", || {
+            runs.iter().zip(&before).all(|(run, before)| checkpoint(run) > *before)
+        });
+        signal(name, child.id());
+        assert_eq!(child.wait().unwrap().code(), Some(0), "SIG{name}");
+        for run in &runs {
+            let summary = fs::read_to_string(run.join("summary.json")).unwrap();
+            assert!(summary.contains("\"finished\": false"), "{summary}");
+            assert!(
+                summary.contains(&format!("\"steps\": {},", checkpoint(run).unwrap())),
+                "where it stopped: {summary}"
+            );
+            assert!(!run.join("error.txt").exists());
+        }
     }
+    // Stopped twice, they have the bytes of runs that were not.
+    let sskp = |args: &[&str]| {
+        let output = Command::new(program()).args(args).arg("--quiet").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let steps = (checkpoint(&runs[0]).unwrap() + 150).to_string();
+    let (stopped, whole) = (runs[0].to_str().unwrap(), dir.path().join("whole"));
+    sskp(&["resume", stopped, "-n", &steps]);
+    let settings = format!("{stopped}/cell.toml");
+    let run = ["train", "--algo", "sac", "--env", "toy", "--seed", "3", "--config", &settings];
+    sskp(&[&run[..], &["-n", &steps, "--log-dir", whole.to_str().unwrap()]].concat());
+    assert_same(&whole, &runs[0], "stopped twice");
 }
 
 #[test]
@@ -173,20 +172,19 @@ fn a_run_that_fails_leaves_its_error_and_the_others_go_on() {
 #[test]
 fn a_disk_that_is_full_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let file = grid(dir.path(), &["sac"], 1500, "");
+    let file = grid(dir.path(), &["sac"], 500, "");
     let (whole, out) = (dir.path().join("whole"), dir.path().join("out"));
     assert!(sweep(&file, &whole).status().unwrap().success());
     // No file may grow beyond 64 KiB, as if the disk ended there: a checkpoint does not fit.
     let mut limited = Command::new("sh");
-    let program = env!("CARGO_BIN_EXE_sskp");
-    limited.args(["-c", "trap '' XFSZ; ulimit -f 128; exec \"$@\"", "sh", program, "sweep", "--quiet"]);
-    limited.arg(&file).arg("--out").arg(&out);
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 128; exec \"$@\"", "sh"]).arg(program());
+    limited.args(["sweep", "--quiet"]).arg(&file).arg("--out").arg(&out);
     let (code, text) = said(limited);
     assert_eq!((code, text.lines().count()), (1, 1), "{text}");
     assert!(text.contains("2 runs failed") && text.contains("File too large"), "{text}");
     assert!(fs::read_to_string(out.join("toy/sac/seed-4/error.txt")).unwrap().contains("File too large"));
     assert_eq!(said(sweep(&file, &out)), (0, String::new()));
-    assert_same(&whole, &out, &["sac"], "after the disk was full");
+    assert_all_same(&whole, &out, &["sac"], "after the disk was full");
 }
 
 #[test]
@@ -215,13 +213,13 @@ fn what_cannot_work_is_said_before_anything_starts() {
 #[test]
 fn a_second_sweep_in_the_same_folder_is_refused_and_a_dry_run_is_not() {
     let dir = tempfile::tempdir().unwrap();
-    let file = grid(dir.path(), &["sac"], 4000, "");
+    let file = grid(dir.path(), &["sac"], ENDLESS, "");
     let out = dir.path().join("out");
     let mut first = sweep(&file, &out).spawn().unwrap();
-    wait_for("the first run", || begun(&out, "toy/sac/seed-3"));
+    wait_while_it_runs(&mut first, "the first run", || checkpoint(&out.join("toy/sac/seed-3")).is_some());
     let (code, text) = said(sweep(&file, &out));
     assert!(code == 1 && text.contains("another sweep is running"), "{text}");
-    let resume = Command::new(env!("CARGO_BIN_EXE_sskp")).arg("resume").arg(out.join("toy/sac/seed-3")).output();
+    let resume = Command::new(program()).arg("resume").arg(out.join("toy/sac/seed-3")).output();
     let text = String::from_utf8(resume.unwrap().stderr).unwrap();
     assert!(text.contains("is being written by another process"), "{text}");
     let mut dry = sweep(&file, &out);
@@ -229,6 +227,6 @@ fn a_second_sweep_in_the_same_folder_is_refused_and_a_dry_run_is_not() {
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && table.lines().count() == 4, "{table}");
     assert!(table.lines().nth(2).unwrap().contains("at ") && table.contains("toy/sac/seed-4"), "{table}");
-    kill("-TERM", &first.id().to_string());
+    signal("TERM", first.id());
     assert!(first.wait().unwrap().success());
 }

@@ -3,26 +3,31 @@
 //! Ignored unless asked for: `SSKP_TENSORBOARD_PYTHON=venv/bin/python cargo test --release -p sskp --test tensorboard -- --ignored`,
 //! where that Python has tensorboard 2.21.0 and pandas.
 
+#[path = "../../../tests/root.rs"]
+mod root;
+#[path = "common/runs.rs"]
+mod runs;
 #[path = "../../lab/tests/common/small.rs"]
 mod small;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::Duration;
+
+use runs::{ENDLESS, checkpoint, program, wait_while_it_runs};
 
 fn sskp(args: &[&str]) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sskp"));
+    let mut command = Command::new(program());
     command.env("SSKP_CACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache-tensorboard"));
     command.args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-fn train(algo: &str, env: &str, steps: &str, folder: &Path) -> Child {
+fn train(algo: &str, env: &str, steps: u64, folder: &Path) -> Child {
+    let steps = steps.to_string();
     let mut sets = small::settings(algo, env);
     // Rows come more often than checkpoints, so that a kill leaves some that a resumed run must not write twice.
     sets.push("run.checkpoint_every=450".into());
-    let mut args = vec!["train", "--quiet", "--algo", algo, "--env", env, "-n", steps, "--log-dir"];
+    let mut args = vec!["train", "--quiet", "--algo", algo, "--env", env, "-n", &steps, "--log-dir"];
     args.push(folder.to_str().unwrap());
     args.extend(sets.iter().flat_map(|set| ["--set", set]));
     sskp(&args)
@@ -31,8 +36,8 @@ fn train(algo: &str, env: &str, steps: &str, folder: &Path) -> Child {
 /// What the script says of these runs, and whether it found no fault.
 fn check(runs: &[&PathBuf]) -> (bool, String) {
     let python = std::env::var_os("SSKP_TENSORBOARD_PYTHON").expect("SSKP_TENSORBOARD_PYTHON names a Python");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/python/check_run.py");
-    let output = Command::new(python).arg(script).arg(env!("CARGO_BIN_EXE_sskp")).args(runs).output().unwrap();
+    let script = root::repository().join("tests/python/check_run.py");
+    let output = Command::new(python).arg(script).arg(program()).args(runs).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     (output.status.success(), text)
 }
@@ -42,18 +47,17 @@ fn check(runs: &[&PathBuf]) -> (bool, String) {
 fn tensorboard_and_omnisafe_read_what_we_write() {
     let dir = tempfile::tempdir().unwrap();
     let (whole, killed) = (dir.path().join("whole"), dir.path().join("killed"));
-    assert!(train("sskp", "toy", "1500", &whole).wait().unwrap().success());
-    let mut child = train("sac", "hopper", "6000", &killed);
+    assert!(train("sskp", "toy", 1500, &whole).wait().unwrap().success());
+    let mut child = train("sac", "hopper", ENDLESS, &killed);
     let rows = |run: &Path| fs::read_to_string(run.join("progress.csv")).map_or(0, |text| text.lines().count());
-    while rows(&killed) < 9 {
-        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
-        sleep(Duration::from_millis(2));
-    }
+    wait_while_it_runs(&mut child, "rows", || rows(&killed) >= 9 && checkpoint(&killed).is_some());
     child.kill().unwrap(); // SIGKILL
     child.wait().unwrap();
     assert!(!killed.join("summary.json").exists(), "killed before its end");
-    assert!(sskp(&["resume", "--quiet", killed.to_str().unwrap()]).wait().unwrap().success());
-    assert_eq!(rows(&killed), 60, "a header, and a row for every 100 steps but the first, without losses");
+    let hundreds = checkpoint(&killed).unwrap() / 100 + 30;
+    let steps = format!("{hundreds}00");
+    assert!(sskp(&["resume", "--quiet", killed.to_str().unwrap(), "-n", &steps]).wait().unwrap().success());
+    assert_eq!(rows(&killed) as u64, hundreds, "a header, and a row for every 100 steps but the first, without losses");
     let (fine, text) = check(&[&whole, &killed]);
     println!("{text}");
     assert!(fine && text.matches(": the same").count() == 2, "{text}");

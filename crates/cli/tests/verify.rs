@@ -1,5 +1,7 @@
 //! `sskp report` and `sskp verify` on real runs, through the binary.
 
+#[path = "common/program.rs"]
+mod program;
 #[path = "../../lab/tests/common/small.rs"]
 mod small;
 
@@ -8,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 fn sskp(folder: &Path, args: &[&str]) -> (i32, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sskp"));
+    let mut command = Command::new(program::program());
     command.current_dir(folder).env("SSKP_CACHE", folder.join("cache")).args(args);
     let output = command.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();

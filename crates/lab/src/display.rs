@@ -87,7 +87,7 @@ impl Display {
             return;
         }
         let (since, from) = self.first.expect("just set");
-        let left = left(since, from, done, self.total);
+        let left = left(since.elapsed(), from, done, self.total);
         self.draw(done, &format!("{}{}", left.map_or(String::new(), |left| left + "  "), message()));
     }
 
@@ -147,7 +147,7 @@ impl Display {
             return;
         }
         let Stage { bar, began, .. } = self.stage.as_ref().expect("just set");
-        let left = left(began.0, began.1, done, total).map_or(String::new(), |left| format!("  {left}"));
+        let left = left(began.0.elapsed(), began.1, done, total).map_or(String::new(), |left| format!("  {left}"));
         match bar {
             Some(bar) => {
                 bar.set_position(done);
@@ -185,8 +185,8 @@ impl Display {
 }
 
 /// "5 min left", at the speed measured since `since`, when it had come to `from`; nothing before there is a speed.
-fn left(since: Instant, from: u64, done: u64, total: u64) -> Option<String> {
-    let speed = done.checked_sub(from)? as f64 / since.elapsed().as_secs_f64().max(1e-9);
+fn left(elapsed: Duration, from: u64, done: u64, total: u64) -> Option<String> {
+    let speed = done.checked_sub(from)? as f64 / elapsed.as_secs_f64().max(1e-9);
     (speed > 0.0 && done < total).then(|| format!("{} left", duration((total - done) as f64 / speed)))
 }
 
@@ -196,9 +196,12 @@ mod tests {
 
     #[test]
     fn the_time_left_follows_from_the_speed() {
-        let since = Instant::now() - Duration::from_secs(100);
-        assert_eq!(left(since, 0, 50, 100).unwrap(), "2 min left");
-        assert_eq!(left(since, 40, 50, 55).unwrap(), "50 s left", "what was done before does not count");
-        assert_eq!([left(since, 50, 50, 100), left(since, 0, 100, 100), left(since, 60, 50, 100)], [None, None, None]);
+        let elapsed = Duration::from_secs(100);
+        assert_eq!(left(elapsed, 0, 50, 100).unwrap(), "2 min left");
+        assert_eq!(left(elapsed, 40, 50, 55).unwrap(), "50 s left", "what was done before does not count");
+        assert_eq!(
+            [(50, 50), (0, 100), (60, 50)].map(|(from, done)| left(elapsed, from, done, 100)),
+            [None, None, None]
+        );
     }
 }

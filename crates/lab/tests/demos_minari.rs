@@ -3,22 +3,22 @@
 //! Ignored unless asked for: `SSKP_MINARI_PYTHON=venv/bin/python cargo test --release -p sskp-lab --test demos_minari -- --ignored`,
 //! where that Python has minari 0.5.4, h5py and pillow.
 
-use sskp_lab::registry::Registry;
+#[path = "../../../tests/root.rs"]
+mod root;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use root::repository;
 use sskp_blocks::demos::{Demonstrations, Ending, Trajectory};
 use sskp_blocks::rng::Rng;
 use sskp_lab::data::check::check;
 use sskp_lab::data::{self, About, Format, Set};
+use sskp_lab::registry::Registry;
 
 fn python() -> PathBuf {
     let path = std::env::var_os("SSKP_MINARI_PYTHON").expect("SSKP_MINARI_PYTHON names a Python with minari");
     PathBuf::from(path)
-}
-
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn run(command: &mut Command) -> String {

@@ -1,5 +1,8 @@
 //! Documents that name files must name files that exist, and results are those of the committed rows.
 
+#[path = "../../../tests/root.rs"]
+mod root;
+
 use sskp_lab::registry::Registry;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +11,7 @@ use sskp_lab::run_rows::{RunRows, find_runs};
 
 #[test]
 fn every_path_in_the_documents_exists() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = root::repository();
     let mut seen = 0;
     for document in ["ARCHITECTURE.md", "README.md", "docs/experiments.md", "docs/run-directory.md", "docs/setup.md"]
         .map(String::from)
@@ -37,7 +40,7 @@ fn every_path_in_the_documents_exists() {
 
 /// The report of committed rows, of which none may be unfinished or unlike the others.
 fn report(folders: &[&str]) -> Report {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results");
+    let root = root::repository().join("results");
     let folders: Vec<PathBuf> = folders.iter().map(|folder| root.join(folder)).collect();
     let found = find_runs(&folders).unwrap();
     let all: Vec<RunRows> = found.iter().map(|path| RunRows::read(path).unwrap()).collect();
@@ -48,7 +51,7 @@ fn report(folders: &[&str]) -> Report {
 
 #[test]
 fn the_results_of_the_readme_are_those_of_the_committed_rows() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = root::repository();
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
     let equal = report(&["ant", "cheetah", "hopper", "humanoid"]);
     let native = report(&["native"]);

@@ -6,19 +6,18 @@ mod progress;
 #[path = "common/small.rs"]
 mod small;
 
-use sskp_lab::registry::Registry;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use sskp_blocks::env::{End, Env, Spec, Step};
+use sskp_blocks::env::{Constraint, End, Env, Scene, Snapshot, Spec, Step};
 use sskp_blocks::registry::{EnvEntry, EnvOptions};
 use sskp_blocks::rng::Rng;
 use sskp_lab::config::{Config, Overrides, RunConfig};
 use sskp_lab::evaluate;
 use sskp_lab::manifest::RunManifest;
+use sskp_lab::registry::Registry;
 use sskp_lab::train::{self, Session, Stop};
 use sskp_methods::METHODS;
 use sskp_robots::robots;
@@ -59,6 +58,11 @@ fn bytes(path: &Path) -> Vec<(String, Vec<u8>)> {
     files.push(("progress.csv".into(), progress::rows(path).into()));
     files.sort();
     files
+}
+
+/// As a run that was killed after its last checkpoint and before its end leaves it.
+fn unfinish(path: &Path) {
+    fs::remove_file(path.join("summary.json")).unwrap();
 }
 
 fn assert_same(a: &Path, b: &Path, what: &str) {
@@ -180,37 +184,75 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_does_not() {
     }
 }
 
-/// Stops the run, by its flag, as a signal would, after `wait`.
-fn stop_after(wait: Duration) -> Stop {
-    let stop: Stop = Arc::new(AtomicBool::new(wait.is_zero()));
-    let flag = Arc::clone(&stop);
-    std::thread::spawn(move || {
-        std::thread::sleep(wait);
-        flag.store(true, Ordering::Relaxed);
+/// A robot that asks its run to stop, by its flag, as a signal would, after so many of its steps.
+struct Stopping {
+    robot: Box<dyn Env>,
+    left: Arc<AtomicU64>,
+    stop: Stop,
+}
+
+impl Env for Stopping {
+    fn spec(&self) -> &Spec {
+        self.robot.spec()
+    }
+    fn reset(&mut self, rng: &mut Rng) -> sskp_blocks::Result<()> {
+        self.robot.reset(rng)
+    }
+    fn step(&mut self, action: &[f32]) -> sskp_blocks::Result<Step> {
+        if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+        self.robot.step(action)
+    }
+    fn obs(&self) -> &[f64] {
+        self.robot.obs()
+    }
+    fn snapshot(&mut self) -> Option<&mut dyn Snapshot> {
+        self.robot.snapshot()
+    }
+    fn constraint(&self) -> Option<&dyn Constraint> {
+        self.robot.constraint()
+    }
+    fn scene(&mut self) -> Option<&mut dyn Scene> {
+        self.robot.scene()
+    }
+}
+
+/// A session in which a robot, under another name, stops its run after so many steps; with none at all it is stopped before it begins.
+fn stopping(robot: &EnvEntry, steps: u64) -> Session {
+    let (stop, left, robot) = (Stop::default(), Arc::new(AtomicU64::new(steps)), robot.clone());
+    stop.store(steps == 0, Ordering::Relaxed);
+    let mut session = session(Arc::clone(&stop));
+    let entry = EnvEntry::new(format!("stopping-{}", robot.name), move |options| {
+        let (left, stop) = (Arc::clone(&left), Arc::clone(&stop));
+        Ok(Box::new(Stopping { robot: robot.make(options)?, left, stop }))
     });
-    stop
+    session.registry.add_env(entry).unwrap();
+    session
 }
 
 #[test]
 fn a_run_stopped_and_resumed_many_times_writes_the_same_bytes_on_every_robot() {
+    const NEVER: u64 = u64::MAX;
     let dir = tempfile::tempdir().unwrap();
     for method in METHODS {
         for robot in &robots() {
             let what = format!("{} on {}", method.name, robot.name);
-            let config = small(method.name, &robot.name, 1000, 7);
-            let whole = dir.path().join(format!("{}-{}-whole", method.name, robot.name));
-            let broken = dir.path().join(format!("{}-{}-broken", method.name, robot.name));
-            go(&config, &whole);
-            // The first piece stops as early as it can; then ever longer pieces, ending in the middle of episodes.
-            let mut summary = train::train(&config, &broken, session(stop_after(Duration::ZERO))).unwrap();
-            let mut pieces = 1;
+            let never = stopping(robot, NEVER);
+            let mut config = small(method.name, &robot.name, 500, 7);
+            config.run.env = format!("stopping-{}", robot.name);
+            let [whole, broken] = ["whole", "broken"].map(|name| dir.path().join(format!("{what}, {name}")));
+            train::train(&config, &whole, never).unwrap();
+            // Before anything was learnt; then after the first step, in the middle of episodes, before and after a checkpoint.
+            let mut stops = [0, 1, 98, 53, 131, 17, 90].into_iter();
+            let mut next = || stopping(robot, stops.next().unwrap_or(NEVER));
+            let mut summary = train::train(&config, &broken, next()).unwrap();
+            let mut reached = Vec::new();
             while !summary.finished {
-                let wait = Duration::from_millis(5 * pieces * pieces);
-                summary = train::resume(&broken, None, session(stop_after(wait)), |e| panic!("{what}: {e}")).unwrap();
-                pieces += 1;
-                assert!(pieces < 500, "{what} makes no progress");
+                reached.push(summary.steps);
+                summary = train::resume(&broken, None, next(), |e| panic!("{what}: {e}")).unwrap();
             }
-            assert!(pieces > 1, "{what} was never stopped");
+            assert!(reached.len() == 7 && reached.is_sorted(), "{what} was stopped at {reached:?}");
             assert_same(&whole, &broken, &what);
         }
     }
@@ -225,12 +267,14 @@ fn a_damaged_newest_checkpoint_is_named_and_the_one_before_gives_the_same_bytes(
     go(&config, &broken);
     let newest = sskp_blocks::checkpoint::list(&broken.join("checkpoints")).pop().unwrap();
     fs::write(newest.join("weights.safetensors"), b"short").unwrap();
+    unfinish(&broken);
     let mut heard = Vec::new();
     let summary = train::resume(&broken, None, session(Stop::default()), |e| heard.push(e.to_string())).unwrap();
     assert!(summary.finished);
     assert!(heard.len() == 1 && heard[0].contains("weights.safetensors"), "{heard:?}");
     assert_same(&whole, &broken, "after falling back");
     // With none left, nothing is thrown away.
+    unfinish(&broken);
     for path in sskp_blocks::checkpoint::list(&broken.join("checkpoints")) {
         fs::write(path.join("manifest.json"), b"{").unwrap();
     }
@@ -282,6 +326,7 @@ fn an_event_file_that_was_torn_or_is_missing_is_made_whole() {
         go(&config, &torn);
         let newest = sskp_blocks::checkpoint::list(&torn.join("checkpoints")).pop().unwrap();
         fs::remove_dir_all(newest).unwrap();
+        unfinish(&torn);
         let file = torn.join(sskp_lab::events::FILE);
         let bytes = fs::read(&file).unwrap();
         assert!(bytes.len() > 1000);

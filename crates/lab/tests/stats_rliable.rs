@@ -3,6 +3,9 @@
 //! Ignored unless asked for: `SSKP_RLIABLE_PYTHON=venv/bin/python cargo test --release -p sskp-lab --test stats_rliable -- --ignored`,
 //! where that Python has rliable 1.2.0.
 
+#[path = "../../../tests/root.rs"]
+mod root;
+
 use std::path::Path;
 use std::process::Command;
 
@@ -33,7 +36,7 @@ fn rliable_says_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("cases.json");
     std::fs::write(&file, serde_json::to_string(&cases).unwrap()).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/python/check_statistics.py");
+    let script = root::repository().join("tests/python/check_statistics.py");
     let output = Command::new(python).arg(script).arg(&file).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}");

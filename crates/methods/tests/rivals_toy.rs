@@ -1,5 +1,8 @@
 //! The paper's rivals on the toy, from a demonstrator of middling quality.
 
+#[path = "../../../tests/root.rs"]
+mod root;
+
 use sskp_blocks::checkpoint::{self, Loader, Saver};
 use sskp_blocks::demos::Demonstrations;
 use sskp_blocks::env::{End, Env};
@@ -194,7 +197,7 @@ fn with_file<T: serde::de::DeserializeOwned>(algo: &str, file: &str, defaults: &
             }
         }
     }
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs").join(file);
+    let path = root::repository().join("configs").join(file);
     let file: toml::Table = toml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let mut table: toml::Table = toml::from_str(defaults).unwrap();
     lay(file[algo].as_table().unwrap(), &mut table);

@@ -1,5 +1,8 @@
 //! The robots against trajectories made with Python's MuJoCo by a second implementation (`tests/golden/README.md`).
 
+#[path = "../../../tests/root.rs"]
+mod root;
+
 use std::fs;
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -83,7 +86,7 @@ impl Golden {
 }
 
 fn golden() -> Vec<Golden> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
+    let folder = root::repository().join("tests/golden");
     let mut paths: Vec<PathBuf> = fs::read_dir(&folder)
         .unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
         .map(|entry| entry.expect("a readable folder").path())

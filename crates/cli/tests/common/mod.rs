@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+mod program;
+
 /// An empty folder in which the program runs.
 pub struct Folder(tempfile::TempDir);
 
@@ -56,7 +58,7 @@ impl Folder {
 }
 
 fn command(folder: &Path, args: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sskp"));
+    let mut command = Command::new(program::program());
     // Fitted models stay out of the user's cache.
     command.current_dir(folder).env("SSKP_CACHE", folder.join("cache")).args(args.split_whitespace());
     command

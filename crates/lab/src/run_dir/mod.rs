@@ -77,6 +77,8 @@ impl RunDir {
         Self::refuse_existing(path)?;
         fs::create_dir_all(path).map_err(|e| Error::io(path, e))?;
         let lock = Lock::of_run(path)?;
+        // Again, now that nobody else can begin one here.
+        Self::refuse_existing(path)?;
         describe(path, config, model, 0)?;
         let mut dir = Self::new(path, config, stop, quiet, lock);
         dir.episodes.line(episodes::COLUMNS)?;

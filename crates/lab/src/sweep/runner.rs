@@ -1,7 +1,8 @@
 //! The cells of a grid as processes, several at a time.
 
 use std::collections::VecDeque;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::Ordering;
@@ -59,10 +60,15 @@ impl Sweep {
                 && let Some(at) = self.startable(&queue, &running)
             {
                 let i = queue.remove(at).expect("it is in there");
-                match start(program, &self.cells[i]) {
-                    Ok(child) => {
+                match start(program, &mut self.cells[i]) {
+                    Ok(Some(child)) => {
                         display.say([format!("{}: {}", self.cells[i].name(), begun(self.cells[i].state))]);
                         running.push(Running::new(i, child));
+                    }
+                    // Taken meanwhile: it waits as the others do.
+                    Ok(None) => {
+                        queue.push_back(i);
+                        break;
                     }
                     Err(e) => {
                         display.say([format!("{}: failed: {e}", self.cells[i].name())]);
@@ -87,7 +93,7 @@ impl Sweep {
                         outcome.finished += 1;
                         display.say([format!("{}: finished in {}", cell.name(), duration(seconds))]);
                     }
-                    (Some(status), _) if status.success() && outcome.stopped => {}
+                    (Some(status), _) if outcome.stopped && (status.success() || interrupted(status)) => {}
                     (Some(status), _) => {
                         let why = keep_error(cell, status);
                         display.say([format!("{}: failed: {why}", cell.name())]);
@@ -119,8 +125,7 @@ impl Sweep {
     fn startable(&self, queue: &VecDeque<usize>, running: &[Running]) -> Option<usize> {
         queue.iter().position(|i| {
             let cell = &self.cells[*i];
-            // A run of a sweep that was killed writes its checkpoint and leaves; until then the folder is its own.
-            let free = !cell.folder.exists() || matches!(Lock::take(&cell.folder), Ok(Some(_)) | Err(_));
+            let free = !cell.folder.exists() || matches!(take(cell), Ok(Some(_)) | Err(_));
             let fit = cell.fit.clone().filter(|_| cell.fitting());
             let waits =
                 fit.is_some() && running.iter().map(|job| &self.cells[job.cell]).any(|c| c.fitting() && c.fit == fit);
@@ -180,12 +185,22 @@ fn begun(state: State) -> String {
     }
 }
 
-fn start(program: &Path, cell: &Cell) -> Result<Child> {
-    let io = |path: &Path| {
-        let path = path.to_path_buf();
-        move |e| Error::io(path, e)
-    };
-    fs::create_dir_all(&cell.folder).map_err(io(&cell.folder))?;
+/// The log of a cell, opened and locked; none while another process writes there. A run of a sweep that was killed writes its
+/// checkpoint and leaves; until then the folder is its own. It takes the folder's lock only after a while, when it has read its
+/// demonstrations, but its output goes to the log from its first moment: this lock stays with it, however the sweep ends.
+fn take(cell: &Cell) -> Result<Option<File>> {
+    let path = cell.folder.join(LOG);
+    let file = File::options().create(true).append(true).open(&path).map_err(|e| Error::io(&path, e))?;
+    let taken = matches!(file.try_lock(), Err(TryLockError::WouldBlock)) || Lock::take(&cell.folder)?.is_none();
+    Ok((!taken).then_some(file))
+}
+
+/// Starts a cell's process; none if another process writes its folder.
+fn start(program: &Path, cell: &mut Cell) -> Result<Option<Child>> {
+    fs::create_dir_all(&cell.folder).map_err(|e| Error::io(&cell.folder, e))?;
+    let Some(log) = take(cell)? else { return Ok(None) };
+    // A process that has left since the grid was read may have begun this run.
+    cell.state = state(&cell.folder, &cell.config)?;
     let mut command = Command::new(program);
     if cell.state == State::New {
         let settings = cell.folder.join("cell.toml");
@@ -198,12 +213,19 @@ fn start(program: &Path, cell: &Cell) -> Result<Child> {
         command.arg("resume").arg(&cell.folder);
     }
     command.args(["--quiet", "--leash"]);
-    let log = cell.folder.join(LOG);
-    let file = File::options().create(true).append(true).open(&log).map_err(io(&log))?;
-    let both = file.try_clone().map_err(io(&log))?;
+    let both = log.try_clone().map_err(|e| Error::io(cell.folder.join(LOG), e))?;
     let _ = fs::remove_file(cell.folder.join(ERROR));
-    command.stdin(Stdio::piped()).stdout(file).stderr(both);
-    command.spawn().map_err(|e| Error::other(format!("the run could not be started: {e}")))
+    command.stdin(Stdio::piped()).stdout(log).stderr(both);
+    command.spawn().map(Some).map_err(|e| Error::other(format!("the run could not be started: {e}")))
+}
+
+/// Whether a process was ended by what stopped the sweep too: Ctrl-C reaches both, and a run that has just been started does not
+/// listen yet.
+fn interrupted(status: ExitStatus) -> bool {
+    const SIGHUP: i32 = 1;
+    const SIGINT: i32 = 2;
+    const SIGTERM: i32 = 15;
+    matches!(status.signal(), Some(SIGHUP | SIGINT | SIGTERM))
 }
 
 /// Writes what a failed process said last beside its log, and gives its last line.
