@@ -31,6 +31,9 @@ pub struct Args {
     /// No progress display
     #[arg(long, short)]
     quiet: bool,
+    /// Stop when standard input ends
+    #[arg(long, hide = true)]
+    leash: bool,
 }
 
 impl Args {
@@ -44,7 +47,7 @@ impl Args {
             return list(&sweep);
         }
         std::fs::create_dir_all(&sweep.out).map_err(|e| sskp_blocks::Error::io(&sweep.out, e)).or_usage()?;
-        let stop = Signals::listen()?.stop();
+        let stop = Signals::listen()?.or_end_of_input(self.leash).stop();
         // By this name the system finds the very program that is running, even if a newer one was built meanwhile.
         let myself = PathBuf::from("/proc/self/exe");
         let program = if myself.exists() { myself } else { std::env::current_exe()? };

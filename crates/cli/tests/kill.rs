@@ -7,9 +7,9 @@ mod small;
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use runs::{ENDLESS, assert_same, checkpoint, last_episode, program, signal, wait_while_it_runs};
+use runs::{ENDLESS, assert_same, checkpoint, last_episode, on_a_leash, program, signal, wait_while_it_runs};
 
 /// Narrow networks and frequent checkpoints.
 fn train(algo: &str, env: &str, steps: u64, folder: &Path) -> Vec<String> {
@@ -27,15 +27,17 @@ fn resume(folder: &Path, steps: u64) -> Vec<String> {
     ["resume", "--quiet", &folder, "-n", &steps.to_string()].map(String::from).to_vec()
 }
 
-fn spawn(args: &[String], cache: &Path) -> Child {
+fn sskp(args: &[String], cache: &Path) -> Command {
     let mut command = Command::new(program());
     // Fitted models are kept, and found half written if that could happen, but not among the user's own.
     command.env("SSKP_CACHE", cache);
-    command.args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    command.args(args);
+    command
 }
 
 fn succeeds(args: &[String], cache: &Path, what: &str) {
-    assert!(spawn(args, cache).wait().unwrap().success(), "{what}: {args:?}");
+    let status = sskp(args, cache).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+    assert!(status.success(), "{what}: {args:?}");
 }
 
 /// How far a run is: its newest checkpoint, and the end of its last episode.
@@ -70,7 +72,7 @@ fn a_run_killed_at_any_state_ends_with_the_bytes_of_an_undisturbed_one() {
                 let before = far();
                 let begun = killed.join("config.toml").exists();
                 let args = if begun { resume(&killed, ENDLESS) } else { train(method.name, robot, ENDLESS, &killed) };
-                let mut child = spawn(&args, &cache);
+                let (mut child, _leash) = on_a_leash(sskp(&args, &cache));
                 wait_while_it_runs(&mut child, &format!("{what}: {moment}"), || come(&killed, before, far()));
                 child.kill().unwrap(); // SIGKILL
                 child.wait().unwrap();
@@ -91,7 +93,7 @@ fn signals_write_a_checkpoint_and_leave_with_zero() {
     let cache = dir.path().join("cache");
     for name in ["TERM", "INT", "HUP"] {
         let [folder, whole] = ["stopped", "whole"].map(|kind| dir.path().join(format!("{name} {kind}")));
-        let mut child = spawn(&train("sac", "toy", ENDLESS, &folder), &cache);
+        let (mut child, _leash) = on_a_leash(sskp(&train("sac", "toy", ENDLESS, &folder), &cache));
         wait_while_it_runs(&mut child, "a checkpoint", || checkpoint(&folder).is_some());
         signal(name, child.id());
         assert_eq!(child.wait().unwrap().code(), Some(0), "SIG{name}");
@@ -109,7 +111,7 @@ fn signals_write_a_checkpoint_and_leave_with_zero() {
 fn bad_settings_leave_with_two_before_anything_is_written() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("run");
-    let sskp = |args: &[&str]| {
+    let refused = |args: &[&str]| {
         let base = ["train", "--algo", "sac", "--env", "toy", "-n", "500", "--log-dir", folder.to_str().unwrap()];
         let output = Command::new(program()).args(base).args(args).output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
@@ -126,7 +128,7 @@ fn bad_settings_leave_with_two_before_anything_is_written() {
         (vec!["--set", "sac.batch=0"], "sac.batch must be"),
         (vec!["--set", "sac.learner.gamma=1.0"], "sac.learner.gamma must be"),
     ] {
-        let (code, text) = sskp(&args);
+        let (code, text) = refused(&args);
         assert_eq!(code, Some(2), "{args:?}: {text}");
         assert!(text.contains(needed), "{args:?}: {text}");
         assert_eq!(text.lines().count(), 1, "one sentence: {text}");

@@ -279,7 +279,7 @@ fn sskp_skills_keeps_its_fit_at_a_signal() {
     let place = Place::new();
     let demos = place.set("toy/mine-v0", &sskp_blocks::toy::demonstrations(9));
     // So many steps that it can only be stopped.
-    let args = ["skills", "--quiet", "--demos", &demos, "--set", "sskp.skill.steps=1000000000"];
+    let args = ["skills", "--quiet", "--demos", &demos, "--set", "sskp.skill.steps=1000000"];
     for _ in 0..2 {
         let mut child = place.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let id = child.id();

@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use runs::{ENDLESS, assert_same, checkpoint, finished, program, signal, wait_for, wait_while_it_runs};
+use runs::{ENDLESS, assert_same, checkpoint, finished, on_a_leash, program, signal, wait_for, wait_while_it_runs};
 
 const SEEDS: [u64; 2] = [3, 4];
 
@@ -120,7 +120,7 @@ fn sigterm_and_ctrl_c_let_the_runs_write_checkpoints_and_leave_with_zero() {
     let runs = folders(&out, &["sac"]);
     for name in ["TERM", "INT"] {
         let before: Vec<_> = runs.iter().map(|run| checkpoint(run)).collect();
-        let mut child = sweep(&file, &out).spawn().unwrap();
+        let (mut child, _leash) = on_a_leash(sweep(&file, &out));
         wait_while_it_runs(&mut child, "two checkpoints", || {
             runs.iter().zip(&before).all(|(run, before)| checkpoint(run) > *before)
         });
@@ -142,11 +142,12 @@ fn sigterm_and_ctrl_c_let_the_runs_write_checkpoints_and_leave_with_zero() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     };
     let steps = (checkpoint(&runs[0]).unwrap() + 150).to_string();
+    let budget = format!("run.total_steps={steps}");
     let (stopped, whole) = (runs[0].to_str().unwrap(), dir.path().join("whole"));
     sskp(&["resume", stopped, "-n", &steps]);
     let settings = format!("{stopped}/cell.toml");
     let run = ["train", "--algo", "sac", "--env", "toy", "--seed", "3", "--config", &settings];
-    sskp(&[&run[..], &["-n", &steps, "--log-dir", whole.to_str().unwrap()]].concat());
+    sskp(&[&run[..], &["-n", &steps, "--set", &budget, "--log-dir", whole.to_str().unwrap()]].concat());
     assert_same(&whole, &runs[0], "stopped twice");
 }
 
@@ -172,7 +173,7 @@ fn a_run_that_fails_leaves_its_error_and_the_others_go_on() {
 #[test]
 fn a_disk_that_is_full_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let file = grid(dir.path(), &["sac"], 500, "");
+    let file = grid(dir.path(), &["sac"], 1500, "");
     let (whole, out) = (dir.path().join("whole"), dir.path().join("out"));
     assert!(sweep(&file, &whole).status().unwrap().success());
     // No file may grow beyond 64 KiB, as if the disk ended there: a checkpoint does not fit.
@@ -215,7 +216,7 @@ fn a_second_sweep_in_the_same_folder_is_refused_and_a_dry_run_is_not() {
     let dir = tempfile::tempdir().unwrap();
     let file = grid(dir.path(), &["sac"], ENDLESS, "");
     let out = dir.path().join("out");
-    let mut first = sweep(&file, &out).spawn().unwrap();
+    let (mut first, _leash) = on_a_leash(sweep(&file, &out));
     wait_while_it_runs(&mut first, "the first run", || checkpoint(&out.join("toy/sac/seed-3")).is_some());
     let (code, text) = said(sweep(&file, &out));
     assert!(code == 1 && text.contains("another sweep is running"), "{text}");

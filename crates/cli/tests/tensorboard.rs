@@ -12,17 +12,18 @@ mod small;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use runs::{ENDLESS, checkpoint, program, wait_while_it_runs};
+use runs::{ENDLESS, checkpoint, on_a_leash, program, wait_while_it_runs};
 
-fn sskp(args: &[&str]) -> Child {
+fn sskp(args: &[&str]) -> Command {
     let mut command = Command::new(program());
     command.env("SSKP_CACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache-tensorboard"));
-    command.args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    command.args(args).stdout(Stdio::null()).stderr(Stdio::null());
+    command
 }
 
-fn train(algo: &str, env: &str, steps: u64, folder: &Path) -> Child {
+fn train(algo: &str, env: &str, steps: u64, folder: &Path) -> Command {
     let steps = steps.to_string();
     let mut sets = small::settings(algo, env);
     // Rows come more often than checkpoints, so that a kill leaves some that a resumed run must not write twice.
@@ -47,8 +48,8 @@ fn check(runs: &[&PathBuf]) -> (bool, String) {
 fn tensorboard_and_omnisafe_read_what_we_write() {
     let dir = tempfile::tempdir().unwrap();
     let (whole, killed) = (dir.path().join("whole"), dir.path().join("killed"));
-    assert!(train("sskp", "toy", 1500, &whole).wait().unwrap().success());
-    let mut child = train("sac", "hopper", ENDLESS, &killed);
+    assert!(train("sskp", "toy", 1500, &whole).status().unwrap().success());
+    let (mut child, _leash) = on_a_leash(train("sac", "hopper", ENDLESS, &killed));
     let rows = |run: &Path| fs::read_to_string(run.join("progress.csv")).map_or(0, |text| text.lines().count());
     wait_while_it_runs(&mut child, "rows", || rows(&killed) >= 9 && checkpoint(&killed).is_some());
     child.kill().unwrap(); // SIGKILL
@@ -56,7 +57,7 @@ fn tensorboard_and_omnisafe_read_what_we_write() {
     assert!(!killed.join("summary.json").exists(), "killed before its end");
     let hundreds = checkpoint(&killed).unwrap() / 100 + 30;
     let steps = format!("{hundreds}00");
-    assert!(sskp(&["resume", "--quiet", killed.to_str().unwrap(), "-n", &steps]).wait().unwrap().success());
+    assert!(sskp(&["resume", "--quiet", killed.to_str().unwrap(), "-n", &steps]).status().unwrap().success());
     assert_eq!(rows(&killed) as u64, hundreds, "a header, and a row for every 100 steps but the first, without losses");
     let (fine, text) = check(&[&whole, &killed]);
     println!("{text}");

@@ -1,10 +1,11 @@
 //! Programs that are started, watched and stopped, and the runs they leave. Tests wait for a state, never for a time: a run that is to
-//! be stopped is [`ENDLESS`], so that it cannot end before somebody stops it, however slow or fast the machine is.
+//! be stopped is [`ENDLESS`], so that it cannot end before somebody stops it, however slow or fast the machine is; it is
+//! [`on_a_leash`], so that it does not outlive its test.
 #![allow(dead_code)] // each test file is a crate of its own and uses a part
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,14 @@ pub use program::program;
 
 /// Steps of a run that somebody will stop.
 pub const ENDLESS: u64 = 1_000_000_000;
+
+/// Starts a run or a sweep that stops when what is returned beside it is dropped, or the test is killed.
+pub fn on_a_leash(mut command: Command) -> (Child, ChildStdin) {
+    command.arg("--leash").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let leash = child.stdin.take().expect("it is piped");
+    (child, leash)
+}
 
 /// Waits for a state. The limit is for programs that hang; no test rests on it.
 pub fn wait_for(what: &str, mut there: impl FnMut() -> bool) {

@@ -179,45 +179,4 @@ mod tests {
         smbpo.config.violation_cost = 2.0;
         assert_eq!(smbpo.violation_cost(), 2.0);
     }
-
-    /// `cargo test --release -p sskp-methods -- --ignored --nocapture costs`: the table in `docs/methods/smbpo.md`.
-    #[test]
-    #[ignore = "a measurement, not a check"]
-    fn costs() {
-        for (name, obs_dim, action_dim) in [("hopper", 11, 3), ("cheetah", 17, 6), ("humanoid", 45, 17)] {
-            let spec = Spec { name: name.into(), obs_dim, action_dim, time_limit: Some(1000), dt: 1.0 };
-            let mut smbpo = Smbpo::new(&spec, SmbpoConfig::default(), Setup::new("smbpo", 0, 1)).unwrap();
-            let mut next = vec![0.0; obs_dim];
-            for _ in 0..5000 {
-                smbpo.act_rng.fill_action(&mut smbpo.action);
-                smbpo.act_rng.fill_normal(&mut smbpo.observation);
-                smbpo.act_rng.fill_normal(&mut next);
-                smbpo.remember(0.0, None, &next);
-            }
-            smbpo.dynamics.meet(&smbpo.real, 5000);
-            let mut best = [f64::INFINITY; 3];
-            for _ in 0..40 {
-                let start = Instant::now();
-                smbpo.dynamics.update(&smbpo.real, smbpo.config.model.batch, &mut smbpo.model_rng).unwrap();
-                best[0] = best[0].min(start.elapsed().as_secs_f64());
-                let start = Instant::now();
-                let policy = Some(smbpo.learner.actor());
-                smbpo.imagination.rollouts(
-                    &mut smbpo.dynamics,
-                    policy,
-                    &|_| false,
-                    &smbpo.real,
-                    (100, 10),
-                    &mut smbpo.imagine_rng,
-                    &mut smbpo.imagined,
-                );
-                best[1] = best[1].min(start.elapsed().as_secs_f64());
-                let start = Instant::now();
-                smbpo.update_policy(None).unwrap();
-                best[2] = best[2].min(start.elapsed().as_secs_f64());
-            }
-            let [model, rollouts, policy] = best.map(|s| 1e3 * s);
-            println!("{name}: model {model:.2} ms, 100 rollouts {rollouts:.2} ms, policy {policy:.2} ms");
-        }
-    }
 }
