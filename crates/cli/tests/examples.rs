@@ -1,5 +1,8 @@
 //! The examples that users copy: each is run, and does what it says.
 
+#[path = "../../../tests/root.rs"]
+mod root;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -8,7 +11,7 @@ use std::process::Command;
 fn program(name: &str) -> PathBuf {
     let here = std::env::current_exe().unwrap();
     let program = here.parent().and_then(Path::parent).unwrap().join("examples").join(name);
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name).with_extension("rs");
+    let source = root::repository().join("examples").join(name).with_extension("rs");
     let changed = |file: &Path| file.metadata().and_then(|file| file.modified()).ok();
     assert!(changed(&program) > changed(&source), "cargo build --release --examples makes {name}");
     program

@@ -43,8 +43,11 @@ fn succeeds(args: &[String], cache: &Path, what: &str) {
 /// How far a run is: its newest checkpoint, and the end of its last episode.
 type Far = (Option<u64>, u64);
 
-/// What a run has come to when it is killed, given how far it was when it was started.
-const MOMENTS: [(&str, fn(&Path, Far, Far) -> bool); 4] = [
+/// Whether a run, in its folder, has come to a moment, given how far it was when it was started and how far it is.
+type Moment = fn(&Path, Far, Far) -> bool;
+
+/// When runs are killed.
+const MOMENTS: [(&str, Moment); 4] = [
     ("its start", |_, _, _| true),
     ("its folder", |run, _, _| run.join("config.toml").exists()),
     ("a new checkpoint", |_, before, now| now.0 > before.0),

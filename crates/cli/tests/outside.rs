@@ -1,10 +1,16 @@
 //! A crate outside this workspace, with an environment and a method of its own: the examples' files, copied as users copy them. It is
 //! built by Cargo against `sskp` by path, and has the whole command line.
 
+#[path = "../../../tests/root.rs"]
+mod root;
+#[path = "common/runs.rs"]
+mod runs;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Output};
+
+use runs::{ENDLESS, checkpoint, on_a_leash, wait_while_it_runs};
 
 const MAIN: &str = r#"
 #[allow(dead_code)]
@@ -39,7 +45,7 @@ fn manifest(root: &Path) -> String {
 
 /// Builds the crate and gives its program.
 fn build(folder: &Path) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let root = root::repository().canonicalize().unwrap();
     fs::create_dir_all(folder.join("src")).unwrap();
     fs::write(folder.join("Cargo.toml"), manifest(&root)).unwrap();
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
@@ -80,30 +86,22 @@ fn an_environment_and_a_method_of_ones_own_have_every_verb_in_a_crate_of_their_o
     let folder = dir.path();
     let run = |args: &str| ok(outside(&program, folder, args));
 
-    // Killed once it has a checkpoint, and gone on with: the rows of a run that nobody disturbed. One that reaches its end before is
-    // followed by another.
-    let train = "train --quiet --algo cross-entropy --env pendulum -n 100000 --set run.checkpoint_every=1000 -f";
-    run(&format!("{train} whole"));
-    let mut killed = String::new();
-    for life in 1.. {
-        assert!(life < 50, "no run lived long enough to be killed");
-        killed = format!("killed-{life}");
-        let mut child = outside(&program, folder, &format!("{train} {killed}")).stdout(Stdio::null()).spawn().unwrap();
-        let (start, checkpoints) = (Instant::now(), folder.join(&killed).join("checkpoints"));
-        while child.try_wait().unwrap().is_none() && sskp_blocks::checkpoint::list(&checkpoints).is_empty() {
-            assert!(start.elapsed() < Duration::from_secs(120), "no checkpoint came");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
-        if !folder.join(&killed).join("summary.json").exists() {
-            break;
-        }
-    }
-    run(&format!("resume --quiet {killed}"));
+    // Killed once it has a checkpoint, and gone on with: the rows of a run that nobody disturbed.
+    let train = |steps: u64, to: &str| {
+        let run = "train --quiet --algo cross-entropy --env pendulum --set run.checkpoint_every=1000";
+        format!("{run} -n {steps} -f {to}")
+    };
+    let killed = folder.join("killed");
+    let (mut child, _leash) = on_a_leash(outside(&program, folder, &train(ENDLESS, "killed")));
+    wait_while_it_runs(&mut child, "a checkpoint", || checkpoint(&killed).is_some());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let steps = checkpoint(&killed).unwrap().max(99_000) + 1000;
+    run(&format!("resume --quiet killed -n {steps}"));
+    run(&train(steps, "whole"));
     let rows = |run: &str| fs::read_to_string(folder.join(run).join("episodes.csv")).unwrap();
     assert!(rows("whole").lines().count() > 100);
-    assert!(rows("whole") == rows(&killed), "the rows of the resumed run are others");
+    assert!(rows("whole") == rows("killed"), "the rows of the resumed run are others");
 
     // It learnt: whoever leans by a tenth of a radian for 200 steps earns 20, and random actions tip over.
     let out = run("eval whole --json --episodes 5");

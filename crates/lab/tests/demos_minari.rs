@@ -6,7 +6,7 @@
 #[path = "../../../tests/root.rs"]
 mod root;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use root::repository;

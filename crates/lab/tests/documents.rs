@@ -4,7 +4,7 @@
 mod root;
 
 use sskp_lab::registry::Registry;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use sskp_lab::report::Report;
 use sskp_lab::run_rows::{RunRows, find_runs};

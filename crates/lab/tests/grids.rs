@@ -1,6 +1,9 @@
 //! The shipped grids, and the published values of the rivals that they are made of.
 
-use std::path::{Path, PathBuf};
+#[path = "../../../tests/root.rs"]
+mod root;
+
+use std::path::PathBuf;
 
 use sskp_lab::config::{Config, Overrides, RunConfig};
 use sskp_lab::registry::Registry;
@@ -8,7 +11,7 @@ use sskp_lab::sweep::Sweep;
 use toml::Value;
 
 fn configs() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs")
+    root::repository().join("configs")
 }
 
 /// A method's setting, its keys joined by dots.

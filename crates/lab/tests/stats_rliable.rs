@@ -6,7 +6,6 @@
 #[path = "../../../tests/root.rs"]
 mod root;
 
-use std::path::Path;
 use std::process::Command;
 
 use sskp_blocks::rng::Rng;

@@ -1,7 +1,7 @@
 //! Programs that are started, watched and stopped, and the runs they leave. Tests wait for a state, never for a time: a run that is to
 //! be stopped is [`ENDLESS`], so that it cannot end before somebody stops it, however slow or fast the machine is; it is
 //! [`on_a_leash`], so that it does not outlive its test.
-#![allow(dead_code)] // each test file is a crate of its own and uses a part
+#![allow(dead_code, unused_imports)] // each test file is a crate of its own and uses a part
 
 use std::fs;
 use std::path::Path;

@@ -124,7 +124,7 @@ impl Smbpo {
 
 #[cfg(test)]
 mod tests {
-    use sskp_blocks::env::{Env as _, Spec};
+    use sskp_blocks::env::Env as _;
     use sskp_blocks::nets::ensemble::EnsembleConfig;
     use sskp_blocks::toy::Toy;
 
