@@ -120,6 +120,8 @@ fn shrink(table: &toml::Table, path: &str, sets: &mut Vec<String>) {
             ("random_steps" | "log_every" | "first_updates" | "first_transitions", _) => 100,
             ("refit_updates" | "rollouts", _) => 20,
             ("updates_per_step", _) => 1,
+            // Random actions fall soon: nothing would be left before.
+            ("relabel", _) => 0,
             // Of pre-training; the run's own are `total_steps`.
             ("steps" | "offline_updates", _) => 20,
             ("warm_up" | "elites", _) => 8,
