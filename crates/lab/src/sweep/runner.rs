@@ -34,8 +34,7 @@ impl Sweep {
     /// Runs what is not finished, `jobs` cells at a time, each as a process of `program`.
     pub fn run(&mut self, program: &Path, jobs: usize, stop: &Stop, quiet: bool) -> Result<Outcome> {
         fs::create_dir_all(&self.out).map_err(|e| Error::io(&self.out, e))?;
-        let _lock = Lock::take(&self.out)?
-            .ok_or_else(|| Error::other(format!("another sweep is running in {}", self.out.display())))?;
+        let _lock = lock(&self.out)?;
         let mut speeds = Speeds::default();
         for cell in &self.cells {
             if let State::Finished(seconds) = cell.state {
@@ -140,6 +139,21 @@ const ERROR: &str = "error.txt";
 const POLL: Duration = Duration::from_millis(50);
 /// Between looks at what a process has written.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// How long a sweep waits for the folder's lock, in looks.
+const PATIENCE: usize = 100;
+
+/// The right to sweep in a folder. A sweep that is killed while it starts a run leaves its lock to that run's process until the
+/// program is loaded there: only one that is still locked after a while is another sweep's.
+fn lock(out: &Path) -> Result<Lock> {
+    for _ in 0..PATIENCE {
+        if let Some(lock) = Lock::take(out)? {
+            return Ok(lock);
+        }
+        std::thread::sleep(POLL);
+    }
+    Err(Error::other(format!("another sweep is running in {}", out.display())))
+}
 
 /// A cell's process.
 struct Running {
