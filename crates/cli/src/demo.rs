@@ -8,12 +8,11 @@ use anyhow::{Context as _, Result};
 use sskp_lab::config::{Config, Overrides, RunConfig};
 use sskp_lab::evaluate::Watched;
 use sskp_lab::registry::Registry;
-use sskp_lab::train::Session;
 use sskp_lab::wording::plural;
 use sskp_lab::{replay_page, run_page};
 
 use crate::error::OrUsage;
-use crate::options::Signals;
+use crate::options::{self, Signals};
 
 /// Train the paper's method on Hopper for a few minutes and write pages that show what it learnt
 ///
@@ -57,12 +56,7 @@ impl Args {
         let config = Config::resolve(registry, run, &overrides).or_usage()?;
         let seconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs());
         let folder = self.out.join(format!("run-{seconds}"));
-        let session = Session {
-            registry: registry.clone(),
-            stop: Signals::listen()?.stop(),
-            quiet: self.quiet,
-            cache: sskp_lab::places::model_cache(),
-        };
+        let session = options::session(registry, Signals::listen()?.stop(), self.quiet);
         let prepared = sskp_lab::train::prepare(&config, session).or_usage()?;
         let summary = prepared.train(&folder)?;
         crate::train::report(&summary, &folder)?;

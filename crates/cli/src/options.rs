@@ -9,6 +9,7 @@ use sskp_blocks::env::Env;
 use sskp_blocks::registry::EnvOptions;
 use sskp_lab::config::Overrides;
 use sskp_lab::registry::Registry;
+use sskp_lab::train::{Session, Stop};
 
 use crate::error::OrUsage;
 
@@ -40,6 +41,11 @@ pub fn overrides(config: Option<&Path>, sets: &[String]) -> anyhow::Result<Overr
         overrides.set(set).or_usage()?;
     }
     Ok(overrides)
+}
+
+/// What a run of the command line is given: these environments and methods, and the models that were fitted before.
+pub fn session(registry: &Registry, stop: Stop, quiet: bool) -> Session {
+    Session { stop, quiet, cache: sskp_lab::places::model_cache(), ..Session::of(registry) }
 }
 
 /// A whole number from 0 to 2^64 − 1, also written as `1_000_000` or `1e6`.
@@ -88,7 +94,7 @@ impl Signals {
     }
 
     /// What the run watches.
-    pub fn stop(&self) -> sskp_lab::train::Stop {
+    pub fn stop(&self) -> Stop {
         Arc::clone(&self.0)
     }
 }

@@ -4,10 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use sskp_lab::registry::Registry;
-use sskp_lab::train::Session;
 
 use crate::error::OrUsage;
-use crate::options::Signals;
+use crate::options::{self, Signals};
 
 /// Go on with a run that was stopped, exactly where it stopped
 ///
@@ -32,8 +31,7 @@ impl Args {
     pub fn run(self, registry: &Registry) -> Result<()> {
         sskp_lab::train::read_config(&self.run).or_usage()?;
         let stop = Signals::listen()?.or_end_of_input(self.leash).stop();
-        let session =
-            Session { registry: registry.clone(), stop, quiet: self.quiet, cache: sskp_lab::places::model_cache() };
+        let session = options::session(registry, stop, self.quiet);
         let summary = sskp_lab::train::resume(&self.run, self.total_steps, session, crate::error::older_checkpoint)?;
         crate::train::report(&summary, &self.run)
     }

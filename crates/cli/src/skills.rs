@@ -8,7 +8,6 @@ use sskp_blocks::files::PendingFile;
 use sskp_lab::config::{Config, RunConfig};
 use sskp_lab::data::Set;
 use sskp_lab::registry::Registry;
-use sskp_lab::train::Session;
 
 use crate::error::{OrUsage, usage};
 use crate::options::{self, Signals};
@@ -59,8 +58,8 @@ impl Args {
         if let Some(out) = &self.out {
             PendingFile::create(out).or_usage()?; // a place that cannot be written shows before the work
         }
-        let (stop, cache) = (Signals::listen()?.stop(), sskp_lab::places::model_cache());
-        let session = Session { registry: registry.clone(), stop, quiet: self.quiet, cache };
+        let stop = Signals::listen()?.stop();
+        let session = options::session(registry, stop, self.quiet);
         let Some((fitted, demos)) = sskp_lab::skills::fit(&mut config, &session).or_usage()? else {
             let then = if session.cache.is_some() { "goes on with it" } else { "begins again" };
             writeln!(stdout().lock(), "stopped while fitting; the same command {then}")?;

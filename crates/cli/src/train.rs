@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use sskp_lab::config::{Config, RunConfig};
 use sskp_lab::registry::Registry;
-use sskp_lab::train::{Session, Summary};
+use sskp_lab::train::Summary;
 
 use crate::error::OrUsage;
 use crate::options::{self, Signals};
@@ -80,8 +80,7 @@ impl Args {
         let path = self.log_dir.unwrap_or_else(|| config.default_folder());
         sskp_lab::run_dir::RunDir::refuse_existing(&path).or_usage()?;
         let stop = Signals::listen()?.or_end_of_input(self.leash).stop();
-        let session =
-            Session { registry: registry.clone(), stop, quiet: self.quiet, cache: sskp_lab::places::model_cache() };
+        let session = options::session(registry, stop, self.quiet);
         let summary = sskp_lab::train::prepare(&config, session).or_usage()?.train(&path)?;
         report(&summary, &path)
     }

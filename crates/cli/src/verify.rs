@@ -6,12 +6,11 @@ use std::path::PathBuf;
 use anyhow::{Result, anyhow};
 use sskp_lab::registry::Registry;
 use sskp_lab::run_rows::RunRows;
-use sskp_lab::train::Session;
 use sskp_lab::verify::verify;
 use sskp_lab::wording::plural;
 
 use crate::error::OrUsage;
-use crate::options::Signals;
+use crate::options::{self, Signals};
 
 /// Play the first episodes of a run again, and compare them with its rows
 ///
@@ -33,12 +32,7 @@ impl Args {
     /// Runs the verb.
     pub fn run(self, registry: &Registry) -> Result<()> {
         let rows = RunRows::read(&self.run).or_usage()?;
-        let session = Session {
-            registry: registry.clone(),
-            stop: Signals::listen()?.stop(),
-            quiet: self.quiet,
-            cache: sskp_lab::places::model_cache(),
-        };
+        let session = options::session(registry, Signals::listen()?.stop(), self.quiet);
         let verdict = verify(&rows, self.episodes, session)?;
         let (episodes, steps) = (plural(verdict.same, "episode"), plural(verdict.steps, "step"));
         let mut out = std::io::stdout().lock();

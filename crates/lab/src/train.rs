@@ -166,13 +166,13 @@ pub fn resume(path: &Path, total_steps: Option<u64>, session: Session, refused: 
     let (dir, checkpoint) = RunDir::reopen(path, &config, session.stop, session.quiet, refused)?;
     let mut demos = None;
     if checkpoint.is_none() {
-        eprintln!("warning: {} was stopped before its first checkpoint: it begins again", path.display());
         demos = first_demonstrations(&session.registry, &mut config, &*env, &*method).map_err(|e| {
             Error::other(format!(
                 "{} was stopped before its first checkpoint and must begin again: {e}",
                 path.display()
             ))
         })?;
+        eprintln!("warning: {} was stopped before its first checkpoint: it begins again", path.display());
     }
     let model = session.registry.env(&config.run.env)?.model.as_deref();
     run_dir::describe(path, &config, model, checkpoint.as_ref().map_or(0, |c| c.manifest.steps))?;

@@ -273,7 +273,7 @@ pub fn wrong_setting(table: &str, text: &str, error: &toml::de::Error) -> Error 
         }
     }
     let last = text[..line_end].lines().next_back().unwrap_or_default();
-    if let Some((name, _)) = last.split_once('=').filter(|_| at > 0 || !last.is_empty()) {
+    if let Some((name, _)) = last.split_once('=') {
         key = format!("{key}.{}", name.trim());
     }
     Error::other(format!("{key}: {}", error.message()))

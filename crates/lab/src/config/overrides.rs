@@ -28,12 +28,6 @@ impl Overrides {
         Ok(())
     }
 
-    /// Adds the tables of a TOML file that was read already; `name` is for messages.
-    pub fn text(&mut self, name: &str, text: &str) -> Result<()> {
-        self.layers.push(parse_toml(name, text)?);
-        Ok(())
-    }
-
     /// Adds tables.
     pub fn table(&mut self, table: Table) {
         self.layers.push(table);

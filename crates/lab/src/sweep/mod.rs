@@ -93,7 +93,7 @@ impl Sweep {
         let mut cells: Vec<Cell> = Vec::new();
         let mut kinds: BTreeMap<(String, String), Config> = BTreeMap::new();
         let mut seen = BTreeSet::new();
-        let session = Session { registry: registry.clone(), ..Session::default() };
+        let session = Session::of(registry);
         check_names(registry, &grid).map_err(|e| fail(e.to_string()))?;
         // Seed by seed, so that a sweep stopped half-way has whole comparisons of fewer seeds.
         let mut order = Vec::new();
