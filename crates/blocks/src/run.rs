@@ -43,6 +43,8 @@ pub struct Segment {
     pub states: Vec<f32>,
     /// Actions played, `steps` of them.
     pub actions: Vec<f32>,
+    /// Rewards, `steps` of them.
+    pub rewards: Vec<f32>,
     /// Steps played, t' − t.
     pub steps: usize,
     /// r̃_t, undiscounted.
@@ -260,6 +262,7 @@ impl<'a> Run<'a> {
         segment.reward = 0.0;
         segment.end = None;
         segment.actions.clear();
+        segment.rewards.clear();
         segment.states.clear();
         segment.states.extend_from_slice(&self.state);
         while segment.steps < steps && !self.over() {
@@ -269,6 +272,7 @@ impl<'a> Run<'a> {
             let step = self.step(&segment.actions[at..])?;
             segment.steps += 1;
             segment.reward += step.reward;
+            segment.rewards.push(step.reward as f32);
             segment.end = step.end;
             segment.states.extend_from_slice(&self.state);
         }

@@ -29,6 +29,7 @@ pub mod recovery_rl;
 pub mod sac;
 pub mod smbpo;
 pub mod sskp;
+pub mod sskp_plus;
 
 use std::path::PathBuf;
 
@@ -170,6 +171,17 @@ pub const METHODS: &[Entry] = &[
         updates_per_step: sskp::updates_per_step,
         defaults: |_| settings(&sskp::SskpConfig::default()),
         build: |spec, text, setup| sskp(spec, text, setup, Planning::Risk),
+    },
+    Entry {
+        name: "sskp-plus",
+        table: "sskp-plus",
+        title: "SSkP+",
+        about: "SSkP with skills that keep learning: the decoder follows critics of single steps, held by how safe it has been",
+        demos: true,
+        skills: Some(sskp_plus::config::settings_of_skills),
+        updates_per_step: sskp_plus::config::updates_per_step,
+        defaults: |_| settings(&sskp_plus::SskpPlusConfig::default()),
+        build: |spec, text, setup| Ok(Box::new(sskp_plus::SskpPlus::new(spec, parse(setup.table, text)?, setup)?)),
     },
     Entry {
         name: "sskp-np",

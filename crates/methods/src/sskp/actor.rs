@@ -11,7 +11,7 @@ use super::skill::SkillModel;
 use crate::Actor;
 
 /// Plans a skill, plays it, plans the next.
-pub(super) struct SskpActor {
+pub(crate) struct SskpActor {
     /// What planning starts from: π_θ, or the prior.
     start: Mlp,
     skills: SkillModel,
@@ -27,7 +27,7 @@ pub(super) struct SskpActor {
 }
 
 impl SskpActor {
-    pub(super) fn new(start: Mlp, skills: SkillModel, risk: RiskPredictor, planner: Planner, rng: Rng) -> Self {
+    pub(crate) fn new(start: Mlp, skills: SkillModel, risk: RiskPredictor, planner: Planner, rng: Rng) -> Self {
         let (state, played) = (vec![0.0; start.inputs()], skills.config().horizon);
         Self { start, skills, risk, planner, rng, state, tape: Tape::default(), played, predicted: None }
     }

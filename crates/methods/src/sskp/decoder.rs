@@ -138,6 +138,22 @@ impl Decoder {
         action.iter_mut().zip(mean).for_each(|(a, mean)| *a = mean.clamp(-1.0, 1.0));
     }
 
+    /// The network of a closed-loop decoder, on `[s, z]`.
+    pub(crate) fn net(&self) -> Option<&Mlp> {
+        match self {
+            Self::Open(_) => None,
+            Self::Closed(closed) => Some(&closed.net.part),
+        }
+    }
+
+    /// The same, to be taught.
+    pub(crate) fn net_mut(&mut self) -> Option<&mut Mlp> {
+        match self {
+            Self::Open(_) => None,
+            Self::Closed(closed) => Some(&mut closed.net.part),
+        }
+    }
+
     /// The parts that learn, under their names in a checkpoint.
     pub(super) fn parts(&mut self) -> Vec<(&'static str, &mut [f32], &mut [f32])> {
         match self {

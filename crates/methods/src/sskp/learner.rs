@@ -27,35 +27,35 @@ use crate::{Actor, Method, Setup};
 
 /// The learner.
 pub struct Sskp {
-    pub(super) config: SskpConfig,
-    pub(super) skills: SkillModel,
-    pub(super) risk: RiskPredictor,
-    pub(super) planner: Planner,
+    pub(crate) config: SskpConfig,
+    pub(crate) skills: SkillModel,
+    pub(crate) risk: RiskPredictor,
+    pub(crate) planner: Planner,
     /// The skill policy π_θ with its critics.
     pub policy: SoftActorCritic,
-    pub(super) positive: Pairs,
-    pub(super) unlabelled: Pairs,
+    pub(crate) positive: Pairs,
+    pub(crate) unlabelled: Pairs,
     /// Skills that were executed, which it learns from.
     pub replay: Replay,
-    pub(super) plan_rng: Rng,
-    pub(super) learn_rng: Rng,
+    pub(crate) plan_rng: Rng,
+    pub(crate) learn_rng: Rng,
     /// Skills executed since the beginning.
-    pub(super) executed: u64,
-    pub(super) last_log: u64,
+    pub(crate) executed: u64,
+    pub(crate) last_log: u64,
     /// Since the last row of metrics: sums of the predicted risk of the chosen skills and of the policy's mean, and how many.
-    pub(super) risk_seen: [f64; 3],
+    pub(crate) risk_seen: [f64; 3],
     // Scratch.
-    pub(super) state: Vec<f32>,
-    next_state: Vec<f32>,
-    pub(super) policy_now: Gaussian,
+    pub(crate) state: Vec<f32>,
+    pub(crate) next_state: Vec<f32>,
+    pub(crate) policy_now: Gaussian,
     tape: Tape,
-    segment: Segment,
+    pub(crate) segment: Segment,
     /// Skills of this episode that are neither positive nor unlabelled yet; none between episodes.
     waiting: VecDeque<Executed>,
     batch: Batch,
-    pub(super) threads: usize,
-    pub(super) seed: u64,
-    pub(super) files: SkillFiles,
+    pub(crate) threads: usize,
+    pub(crate) seed: u64,
+    pub(crate) files: SkillFiles,
 }
 
 /// A skill that was played: z and the standardised states it was played in.
@@ -113,17 +113,17 @@ impl Sskp {
     }
 
     /// What the policy starts from and is held to: q_ψ, inside the planner's box.
-    pub(super) fn prior(&self) -> Prior {
+    pub(crate) fn prior(&self) -> Prior {
         Prior { net: self.skills.prior_net().clone(), bound: self.planner.bound.clone() }
     }
 
-    pub(super) fn uses_risk(&self) -> bool {
+    pub(crate) fn uses_risk(&self) -> bool {
         self.config.planner.planning != Planning::Off
     }
 }
 
 /// Skill-based SAC: a policy that starts as the prior and is held to it.
-pub(super) fn build_policy(
+pub(crate) fn build_policy(
     config: &SskpConfig,
     prior: Prior,
     threads: usize,
@@ -136,14 +136,14 @@ pub(super) fn build_policy(
 /// What the lines of Algorithm 2 do.
 impl Sskp {
     /// Standardises s_t and asks the policy for π_θ(·|s_t).
-    pub(super) fn observe(&mut self, state: &[f32]) {
+    pub(crate) fn observe(&mut self, state: &[f32]) {
         self.skills.standardiser.apply(state, &mut self.state);
         let from_prior = self.config.planner.from_prior;
         let net = if from_prior { self.skills.prior_net() } else { self.policy.actor() };
         self.policy_now.read(net.forward(&self.state, 1, &mut self.tape));
     }
 
-    pub(super) fn plan(&mut self) -> Vec<f32> {
+    pub(crate) fn plan(&mut self) -> Vec<f32> {
         let (risk, state) = (&mut self.risk, &self.state);
         let z = self.planner.plan(&self.policy_now, |z, out| risk.score(state, z, out), &mut self.plan_rng, |_| ());
         if self.config.planner.planning != Planning::Off {
@@ -159,7 +159,7 @@ impl Sskp {
     }
 
     /// Executes a skill: the decoder's mean, clipped to what a robot can do.
-    pub(super) fn play(&mut self, z: &[f32], run: &mut Run) -> Result<()> {
+    pub(crate) fn play(&mut self, z: &[f32], run: &mut Run) -> Result<()> {
         let Self { skills, segment, next_state, .. } = self;
         let SkillModel { decoder, standardiser, .. } = skills;
         decoder.begin(z);
@@ -170,7 +170,7 @@ impl Sskp {
     }
 
     /// (s_t, z_t, r̃_t, s_t') to D. A partial skill is a transition like any other; only an end of the robot's own is final.
-    pub(super) fn remember(&mut self, z: &[f32]) {
+    pub(crate) fn remember(&mut self, z: &[f32]) {
         let obs = self.state.len();
         let last = &self.segment.states[self.segment.steps * obs..][..obs];
         self.skills.standardiser.apply(last, &mut self.next_state);
@@ -181,7 +181,7 @@ impl Sskp {
 
     /// Eq. 7: the executed pair, and the states passed through with skills of the prior. With [`RiskConfig::relabel`] a skill
     /// waits for those after it before it is known to be harmless.
-    pub(super) fn add_pairs(&mut self, z: &[f32], over: bool) {
+    pub(crate) fn add_pairs(&mut self, z: &[f32], over: bool) {
         if !self.uses_risk() {
             return;
         }
@@ -202,7 +202,7 @@ impl Sskp {
         }
     }
 
-    pub(super) fn update_risk(&mut self, skills_before: u64, metrics: &mut Metrics) {
+    pub(crate) fn update_risk(&mut self, skills_before: u64, metrics: &mut Metrics) {
         if !self.uses_risk() {
             return;
         }
@@ -222,7 +222,7 @@ impl Sskp {
         metrics.push("Risk/policy_mean", policy / n.max(1.0));
     }
 
-    pub(super) fn update_policy(&mut self, metrics: &mut Metrics) -> Result<()> {
+    pub(crate) fn update_policy(&mut self, metrics: &mut Metrics) -> Result<()> {
         let p = &self.config.policy;
         let due = (self.executed.saturating_sub(p.warm_up as u64) as f64 * p.updates_per_skill) as u64;
         while self.policy.updates() < due {

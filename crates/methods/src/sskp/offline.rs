@@ -14,7 +14,7 @@ use super::skill_files::{self, FittedSkills};
 
 impl Sskp {
     /// Learns both. The skill model may come out of a file.
-    pub(super) fn offline(&mut self, demos: &Demonstrations, seen: &mut StageSeen) -> Result<OfflineReport> {
+    pub(crate) fn offline(&mut self, demos: &Demonstrations, seen: &mut StageSeen) -> Result<OfflineReport> {
         self.refuse(demos)?;
         let mut report = OfflineReport {
             updates: self.config.skill.steps,
@@ -42,7 +42,7 @@ impl Sskp {
     }
 
     /// Demonstrations that cannot be learnt from, before any work.
-    pub(super) fn refuse(&self, demos: &Demonstrations) -> Result<()> {
+    pub(crate) fn refuse(&self, demos: &Demonstrations) -> Result<()> {
         let (obs, action) = (self.state.len(), self.skills.action_dim());
         crate::same_robot(demos, obs, action)?;
         if self.uses_risk() && demos.violations() == 0 {

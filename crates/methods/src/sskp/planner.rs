@@ -43,6 +43,11 @@ impl Gaussian {
         self.std.extend(raw.iter().map(|r| log_std(*r).exp()));
     }
 
+    /// Multiplies σ.
+    pub(crate) fn widen(&mut self, factor: f32) {
+        self.std.iter_mut().for_each(|std| *std *= factor);
+    }
+
     /// Draws rows of skills.
     fn sample(&self, rng: &mut Rng, out: &mut [f32]) {
         rng.fill_normal(out);

@@ -1,0 +1,275 @@
+//! The learner: SSkP, and the decoder that goes on learning.
+
+use serde::{Deserialize, Serialize};
+use sskp_blocks::checkpoint::{Loader, Saver};
+use sskp_blocks::demos::Demonstrations;
+use sskp_blocks::env::Spec;
+use sskp_blocks::offline::{OfflineReport, StageSeen, updates};
+use sskp_blocks::record::Metrics;
+use sskp_blocks::replay::{Batch, Replay};
+use sskp_blocks::rng::{Rng, RngState};
+use sskp_blocks::run::Run;
+use sskp_blocks::{Error, Result};
+
+use super::config::{AdaptConfig, SskpPlusConfig};
+use super::critics::{Critics, Losses};
+use super::decoder::{SkillPolicy, Teacher};
+use crate::sskp::Sskp;
+use crate::sskp::skill::SkillModel;
+use crate::{Actor, Method, Setup};
+
+/// The learner.
+pub struct SskpPlus {
+    pub(super) config: AdaptConfig,
+    pub(super) base: Sskp,
+    critics: Critics,
+    teacher: Teacher,
+    played: Replay,
+    demos: Replay,
+    learn_rng: Rng,
+    noise_rng: Rng,
+    pub(super) updates: u64,
+    /// Steps kept.
+    steps: u64,
+    /// ρ: violations per step lately.
+    fall_rate: f64,
+    /// Since the last row of metrics.
+    seen: Seen,
+    // Scratch.
+    batch: Batch,
+    state: Vec<f32>,
+    next_state: Vec<f32>,
+    noise: Vec<f32>,
+}
+
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+struct Seen {
+    losses: [f64; 4],
+    updates: f64,
+    moved: f64,
+    decoder_updates: f64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SskpPlusState {
+    learn_rng: RngState,
+    noise_rng: RngState,
+    updates: u64,
+    steps: u64,
+    fall_rate: f64,
+    unit: f32,
+    seen: Seen,
+}
+
+impl SskpPlus {
+    /// A fresh learner, not yet fitted to demonstrations.
+    pub fn new(spec: &Spec, config: SskpPlusConfig, setup: Setup) -> Result<Self> {
+        config.adapt.check(setup.table)?;
+        let (obs, action, dim) = (spec.obs_dim, spec.action_dim, config.skill.dim);
+        let seed = setup.seed;
+        let table = setup.table;
+        let base = Sskp::new(spec, config.base(), setup)?;
+        let Some(decoder) = base.skills.decoder.net() else {
+            return Err(Error::other(format!(
+                "{table}.skill.decoder must be closed-loop: blind skills have no state to learn in"
+            )));
+        };
+        let config = config.adapt;
+        let mut rng = Rng::stream(seed, "step critics");
+        Ok(Self {
+            critics: Critics::new(&config, obs, action, &mut rng),
+            teacher: Teacher::new(&config, decoder, dim),
+            played: Replay::new(obs, action, config.replay),
+            demos: Replay::new(obs, action, config.replay),
+            learn_rng: Rng::stream(seed, "step learner"),
+            noise_rng: Rng::stream(seed, "action noise"),
+            updates: 0,
+            steps: 0,
+            fall_rate: config.allowed,
+            seen: Seen::default(),
+            batch: Batch::default(),
+            state: vec![0.0; obs],
+            next_state: vec![0.0; obs],
+            noise: vec![0.0; action],
+            base,
+            config,
+        })
+    }
+
+    /// m: how many times as often as allowed it falls, 1 at least.
+    fn excess(&self) -> f64 {
+        (self.fall_rate / self.config.allowed).max(1.0)
+    }
+
+    fn remember_demonstrations(&mut self, demos: &Demonstrations) {
+        let total: f64 = demos.trajectories().iter().map(|t| t.total_reward()).sum();
+        self.critics.unit = ((total / demos.steps().max(1) as f64).abs() as f32).max(1e-3);
+        let standardiser = self.base.skills.standardiser.clone();
+        for (e, trajectory) in demos.trajectories().iter().enumerate() {
+            for t in 0..trajectory.steps() {
+                standardiser.apply(demos.state(e, t), &mut self.state);
+                standardiser.apply(demos.state(e, t + 1), &mut self.next_state);
+                let (action, reward) = (demos.actions(e, t, 1), trajectory.rewards[t]);
+                self.demos.push(&self.state, action, reward, trajectory.end_at(t), &self.next_state);
+            }
+        }
+    }
+
+    /// Plays a skill as [`Sskp::play`] does, with noise on the actions.
+    pub(super) fn play(&mut self, z: &[f32], run: &mut Run) -> Result<()> {
+        let Self { base, noise_rng, noise, config, .. } = self;
+        let horizon = base.skills.config().horizon;
+        let Sskp { skills, segment, next_state, .. } = base;
+        let SkillModel { decoder, standardiser, .. } = skills;
+        let sigma = if config.on { config.noise as f32 } else { 0.0 };
+        decoder.begin(z);
+        run.execute(horizon, segment, |k, state, action| {
+            standardiser.apply(state, next_state);
+            decoder.act(k, next_state, action);
+            if sigma > 0.0 {
+                noise_rng.fill_normal(noise);
+                action.iter_mut().zip(&*noise).for_each(|(a, e)| *a = (*a + sigma * e).clamp(-1.0, 1.0));
+            }
+        })
+    }
+
+    /// Keeps the steps of the skill that was just played.
+    pub(super) fn remember_steps(&mut self) {
+        let segment = &self.base.segment;
+        let (obs, action) = (self.state.len(), self.noise.len());
+        let standardiser = &self.base.skills.standardiser;
+        for t in 0..segment.steps {
+            standardiser.apply(&segment.states[t * obs..][..obs], &mut self.state);
+            standardiser.apply(&segment.states[(t + 1) * obs..][..obs], &mut self.next_state);
+            let end = segment.end.filter(|_| t + 1 == segment.steps);
+            let played = &segment.actions[t * action..][..action];
+            self.played.push(&self.state, played, segment.rewards[t], end, &self.next_state);
+        }
+        self.steps += segment.steps as u64;
+        let forgotten = (-(segment.steps as f64) / self.config.window).exp();
+        self.fall_rate = forgotten * self.fall_rate + f64::from(u8::from(segment.violated())) / self.config.window;
+    }
+
+    /// Updates that are due.
+    pub(super) fn catch_up(&mut self) -> Result<()> {
+        if !self.config.on {
+            return Ok(());
+        }
+        let due = self.config.offline_updates + (self.steps as f64 * self.config.updates_per_step) as u64;
+        while self.updates < due {
+            self.update()?;
+        }
+        Ok(())
+    }
+
+    /// One update of the critics, and of the decoder where it is its turn.
+    pub fn update(&mut self) -> Result<()> {
+        let config = &self.config;
+        let from_demos = match self.played.is_empty() {
+            true => config.batch,
+            false => (config.demo_share * config.batch as f64).round() as usize,
+        };
+        let rings = [&self.demos, if self.played.is_empty() { &self.demos } else { &self.played }];
+        Replay::sample_two(rings, Some(from_demos), config.batch, &mut self.learn_rng, &mut self.batch);
+        let excess = self.excess();
+        let config = &self.config;
+        let policy = SkillPolicy { net: self.base.policy.actor(), bound: &self.base.planner.bound };
+        self.teacher.next_actions(config, &policy, &self.batch.next_state, &mut self.learn_rng);
+        let Losses { reward, value, risk, chance } = self.critics.update(config, &self.batch, &self.teacher.actions)?;
+        self.updates += 1;
+        self.seen.updates += 1.0;
+        for (sum, loss) in self.seen.losses.iter_mut().zip([reward, value, risk, chance]) {
+            *sum += loss;
+        }
+        if self.steps >= config.warm_up_steps && self.updates.is_multiple_of(config.decoder_every) {
+            self.teacher.choose(&policy, &self.batch.state, &mut self.learn_rng);
+            let weights = [config.price, config.hold].map(|w| (w * excess) as f32);
+            let decoder = self.base.skills.decoder.net_mut().expect("a closed loop, or it would have been refused");
+            let [_, moved] = self.teacher.gradient(config, decoder, &mut self.critics, &self.batch.state, weights);
+            self.teacher.step(config, decoder, (config.follow / excess) as f32);
+            self.seen.moved += moved;
+            self.seen.decoder_updates += 1.0;
+        }
+        Ok(())
+    }
+
+    /// What happened since the last row.
+    pub(super) fn metrics(&mut self, metrics: &mut Metrics) {
+        let Seen { losses, updates, moved, decoder_updates } = std::mem::take(&mut self.seen);
+        let names = ["Loss/Loss_step_reward", "Value/step_reward", "Loss/Loss_step_risk", "Value/step_risk"];
+        names.into_iter().zip(losses).for_each(|(name, sum)| metrics.push(name, sum / updates.max(1.0)));
+        metrics.push("Decoder/from_reference", (moved / decoder_updates.max(1.0)).sqrt());
+        metrics.push("Decoder/fall_rate", self.fall_rate);
+    }
+}
+
+impl Method for SskpPlus {
+    fn accepts(&self, demos: &Demonstrations) -> Result<()> {
+        self.base.refuse(demos)
+    }
+
+    fn pretrain(&mut self, demos: &Demonstrations, seen: &mut StageSeen) -> Result<OfflineReport> {
+        let mut report = self.base.offline(demos, seen)?;
+        let decoder = self.base.skills.decoder.net().expect("a closed loop");
+        self.teacher = Teacher::new(&self.config, decoder, self.base.skills.config().dim);
+        self.remember_demonstrations(demos);
+        if self.config.on {
+            updates("step critics", self.config.offline_updates, seen, || {
+                self.update()?;
+                Ok([])
+            })?;
+            let n = self.seen.updates.max(1.0);
+            let [reward, value, risk, chance] = self.seen.losses.map(|sum| sum / n);
+            for (name, value) in
+                [("reward_loss", reward), ("value", value), ("risk_loss", risk), ("chance_of_violation", chance)]
+            {
+                report.note("step critics", name, value);
+            }
+        }
+        Ok(report)
+    }
+
+    fn train(&mut self, run: &mut Run) -> Result<()> {
+        self.online(run)
+    }
+
+    fn actor(&self) -> Box<dyn Actor> {
+        self.base.actor()
+    }
+
+    fn save<'a>(&'a self, to: &mut Saver<'a>) {
+        self.base.save(to);
+        self.critics.save(to);
+        self.teacher.save(to);
+        self.played.save("steps", to);
+        self.demos.save("demonstrations", to);
+        let state = SskpPlusState {
+            learn_rng: self.learn_rng.save(),
+            noise_rng: self.noise_rng.save(),
+            updates: self.updates,
+            steps: self.steps,
+            fall_rate: self.fall_rate,
+            unit: self.critics.unit,
+            seen: self.seen,
+        };
+        to.json("sskp-plus", &state);
+    }
+
+    fn load(&mut self, from: &Loader) -> Result<()> {
+        self.base.load(from)?;
+        self.critics.load(from)?;
+        self.teacher.load(from)?;
+        self.played.load("steps", from)?;
+        self.demos.load("demonstrations", from)?;
+        let state: SskpPlusState = from.json("sskp-plus")?;
+        self.learn_rng = Rng::load(&state.learn_rng)?;
+        self.noise_rng = Rng::load(&state.noise_rng)?;
+        (self.updates, self.steps, self.fall_rate) = (state.updates, state.steps, state.fall_rate);
+        (self.critics.unit, self.seen) = (state.unit, state.seen);
+        Ok(())
+    }
+
+    fn load_policy(&mut self, from: &Loader) -> Result<()> {
+        self.base.load_policy(from)
+    }
+}
