@@ -386,6 +386,13 @@ fn the_fall_study_plays_falls_again_from_before_them() {
             let args = ["fall-study", algo, "--falls", "3", "--tries", "8", "--back", "2", "--out", out];
             let said = fine(&place.sskp(&args));
             assert!(said.starts_with(&format!("{algo} on toy after 400 steps: 3 falls in ")), "{said}");
+            assert!(
+                said.contains("Where 5 to 95 % of the tries fell again") && said.contains("too few to believe"),
+                "{said}"
+            );
+            assert_eq!(said.contains("planned as in training"), predicts, "{said}");
+            let known = said.lines().find(|line| line.starts_with("predicted risk of the skill")).unwrap();
+            assert_eq!(known.contains('–'), !predicts, "{said}");
             fs::read_to_string(place.path(out)).unwrap()
         };
         let rows = study("falls.csv");
@@ -396,6 +403,15 @@ fn the_fall_study_plays_falls_again_from_before_them() {
             let (length, back, ahead, fell) = (number(1), number(2), number(3), number(5));
             assert!((1..=10).contains(&(ahead - 10 * back)) && ahead <= length && fell <= 8, "{row}");
             assert_eq!(predicts, !(cells[6].is_empty() && cells[7].is_empty()), "{row}");
+            // Eight tries: a place is undecided where one to seven of them fell.
+            let undecided = (1..=7).contains(&number(9));
+            assert_eq!((number(8), cells[15].is_empty()), (8, !undecided), "{row}");
+            for i in [10, 11, 12, 13] {
+                assert_eq!(cells[i].is_empty(), !(undecided && predicts), "{row}");
+            }
+            for cell in cells[10..].iter().filter(|cell| !cell.is_empty()) {
+                assert!((0.0..=1.0).contains(&cell.parse::<f64>().unwrap()), "{row}");
+            }
         }
         assert!(rows.lines().skip(1).filter(|row| row.split(',').nth(2) == Some("0")).count() == 3, "{rows}");
     }

@@ -348,6 +348,15 @@ pub trait Actor {
     fn risk(&self) -> Option<f32> {
         None
     }
+    /// The risk of a state, whatever is played there: the mean of what it predicts for draws of its policy. None where it predicts no
+    /// risk. Does not disturb what is being played.
+    fn state_risk(&mut self, _state: &[f32], _rng: &mut Rng) -> Option<f32> {
+        None
+    }
+    /// Its next choice is a draw of its policy, unplanned. Whether that changes anything: false where nothing is planned.
+    fn skip_planning(&mut self) -> bool {
+        false
+    }
     /// The mean risk it predicts along the iterations of risk planning in `state`, before the first iteration first
     /// ([`sskp::risk_by_iteration`]). None where there is no risk to plan with. Does not disturb what is being played.
     fn planned_risks(&mut self, _state: &[f32], _rng: &mut Rng) -> Option<Vec<f64>> {

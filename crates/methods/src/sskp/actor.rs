@@ -10,6 +10,9 @@ use super::risk_by_iteration::risks_by_iteration;
 use super::skill::SkillModel;
 use crate::Actor;
 
+/// Skills of the policy over which the risk of a state is averaged.
+const STATE_SKILLS: usize = 64;
+
 /// Plans a skill, plays it, plans the next.
 pub(crate) struct SskpActor {
     /// What planning starts from: π_θ, or the prior.
@@ -24,12 +27,25 @@ pub(crate) struct SskpActor {
     played: usize,
     /// P_ζ of the skill being played.
     predicted: Option<f32>,
+    /// Whether the next skill is drawn and not planned.
+    unplanned: bool,
 }
 
 impl SskpActor {
     pub(crate) fn new(start: Mlp, skills: SkillModel, risk: RiskPredictor, planner: Planner, rng: Rng) -> Self {
         let (state, played) = (vec![0.0; start.inputs()], skills.config().horizon);
-        Self { start, skills, risk, planner, rng, state, tape: Tape::default(), played, predicted: None }
+        Self {
+            start,
+            skills,
+            risk,
+            planner,
+            rng,
+            state,
+            tape: Tape::default(),
+            played,
+            predicted: None,
+            unplanned: false,
+        }
     }
 
     /// The start's Gaussian in the standardised state.
@@ -42,6 +58,11 @@ impl SskpActor {
     /// The next skill. Without `explore` it depends on the state alone.
     fn plan(&mut self, explore: bool) -> Vec<f32> {
         let policy = self.gaussian();
+        if std::mem::take(&mut self.unplanned) {
+            let mut skill = policy.mean.clone();
+            self.planner.draw(&policy, &mut self.rng, &mut skill);
+            return skill;
+        }
         let (risk, state) = (&mut self.risk, &self.state);
         let score = |z: &[f32], out: &mut [f32]| risk.score(state, z, out);
         match explore {
@@ -55,14 +76,33 @@ impl Actor for SskpActor {
     fn begin(&mut self) {
         self.played = self.skills.config().horizon;
         self.predicted = None;
+        self.unplanned = false;
     }
 
     fn risk(&self) -> Option<f32> {
         self.predicted
     }
 
-    fn planned_risks(&mut self, state: &[f32], rng: &mut Rng) -> Option<Vec<f64>> {
+    fn state_risk(&mut self, state: &[f32], rng: &mut Rng) -> Option<f32> {
         // Without planning no risk was ever learnt.
+        if self.planner.config.planning == Planning::Off {
+            return None;
+        }
+        self.skills.standardiser.apply(state, &mut self.state);
+        let policy = self.gaussian();
+        let mut skills = vec![0.0; STATE_SKILLS * policy.mean.len()];
+        self.planner.draw(&policy, rng, &mut skills);
+        let mut logits = [0.0; STATE_SKILLS];
+        self.risk.score(&self.state, &skills, &mut logits);
+        Some(logits.iter().map(|logit| sigmoid(*logit)).sum::<f32>() / STATE_SKILLS as f32)
+    }
+
+    fn skip_planning(&mut self) -> bool {
+        self.unplanned = self.planner.config.planning != Planning::Off;
+        self.unplanned
+    }
+
+    fn planned_risks(&mut self, state: &[f32], rng: &mut Rng) -> Option<Vec<f64>> {
         if self.planner.config.planning == Planning::Off {
             return None;
         }
