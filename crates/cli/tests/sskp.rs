@@ -390,7 +390,7 @@ fn the_fall_study_plays_falls_again_from_before_them() {
                 said.contains("Where 5 to 95 % of the tries fell again") && said.contains("too few to believe"),
                 "{said}"
             );
-            assert_eq!(said.contains("planned as in training"), predicts, "{said}");
+            assert_eq!(said.contains("and planned skills fell"), predicts, "{said}");
             let known = said.lines().find(|line| line.starts_with("predicted risk of the skill")).unwrap();
             assert_eq!(known.contains('–'), !predicts, "{said}");
             fs::read_to_string(place.path(out)).unwrap()
@@ -415,6 +415,9 @@ fn the_fall_study_plays_falls_again_from_before_them() {
         }
         assert!(rows.lines().skip(1).filter(|row| row.split(',').nth(2) == Some("0")).count() == 3, "{rows}");
     }
+    let args = ["fall-study", "sskp", "--falls", "2", "--tries", "4", "--unplanned"];
+    let said = fine(&place.sskp(&args));
+    assert!(said.starts_with("sskp on toy after 400 steps, without planning: 2 falls in "), "{said}");
     let args = ["fall-study", "sac", "--episodes", "0"];
     let said = place.sskp(&args);
     assert!(!said.status.success() && String::from_utf8_lossy(&said.stderr).contains("no fall in 0 episodes"));

@@ -34,6 +34,10 @@ pub struct FallSearch {
     pub back: usize,
     /// Episodes after which the search for falls ends.
     pub episodes: u64,
+    /// Whether the policy plans while it is looked for falls and after the first stride of a try, as in training. Falls in spite of planning are
+    /// falls of skills that were predicted to be safe, so the predicted risk looks worse there than it is; falls of draws choose places by what
+    /// draws do there, whatever was predicted.
+    pub planned: bool,
     /// Seed of the start states, and of the skills that the risk of a state is averaged over.
     pub seed: u64,
 }
@@ -104,7 +108,8 @@ pub fn fall_study(trained: &mut Trained, search: FallSearch) -> Result<FallStudy
 fn study(env: &mut dyn Env, actor: &mut dyn Actor, search: FallSearch) -> Result<FallStudy> {
     let mut rng = Rng::stream(search.seed, "starts");
     let action = vec![0.0; env.spec().action_dim];
-    let mut player = Player { actor, action, state: Vec::new(), rng: Rng::stream(search.seed, "state risk") };
+    let (state, rng_of_risk) = (Vec::new(), Rng::stream(search.seed, "state risk"));
+    let mut player = Player { actor, action, state, rng: rng_of_risk, planned: search.planned };
     let mut study = FallStudy::default();
     while study.falls < search.falls && study.episodes < search.episodes {
         env.reset(&mut rng)?;
@@ -116,7 +121,7 @@ fn study(env: &mut dyn Env, actor: &mut dyn Actor, search: FallSearch) -> Result
                 places.push(snapshot(env)?.save());
             }
             length += 1;
-            if let Some(end) = player.step(env)? {
+            if let Some(end) = player.step(env, search.planned)? {
                 break end;
             }
         };
@@ -129,9 +134,9 @@ fn study(env: &mut dyn Env, actor: &mut dyn Actor, search: FallSearch) -> Result
             let mut row = Rewound { fall: study.falls, length, back, ahead, ..Rewound::default() };
             let plans = player.actor.skip_planning();
             for _ in 0..search.tries {
-                row.tries.push(player.again(env, place, ahead, false, !plans)?);
+                row.tries.push(player.again(env, place, ahead, true, !plans)?);
                 if plans {
-                    row.drawn.push(player.again(env, place, ahead, true, true)?);
+                    row.drawn.push(player.again(env, place, ahead, false, true)?);
                 }
             }
             study.rows.push(row);
@@ -148,6 +153,8 @@ struct Player<'a> {
     action: Vec<f32>,
     state: Vec<f32>,
     rng: Rng,
+    /// Whether the policy plans but for the first choice of a try.
+    planned: bool,
 }
 
 impl Player<'_> {
@@ -156,15 +163,18 @@ impl Player<'_> {
         self.state.extend(env.obs().iter().map(|x| *x as f32));
     }
 
-    fn step(&mut self, env: &mut dyn Env) -> Result<Option<End>> {
+    fn step(&mut self, env: &mut dyn Env, planned: bool) -> Result<Option<End>> {
         self.look(env);
+        if !planned {
+            self.actor.skip_planning();
+        }
         self.actor.act(&self.state, true, &mut self.action);
         Ok(env.step(&self.action)?.end)
     }
 
     fn steps(&mut self, env: &mut dyn Env, steps: usize) -> Result<Option<End>> {
         for _ in 0..steps {
-            if let Some(end) = self.step(env)? {
+            if let Some(end) = self.step(env, self.planned)? {
                 return Ok(Some(end));
             }
         }
@@ -173,14 +183,11 @@ impl Player<'_> {
 
     /// One try from a place, until the fall would have come and one stride more. With `judged`, what is to be known where the first stride
     /// ended, and the rest once more.
-    fn again(&mut self, env: &mut dyn Env, place: &[f64], ahead: usize, drawn: bool, judged: bool) -> Result<Try> {
+    fn again(&mut self, env: &mut dyn Env, place: &[f64], ahead: usize, planned: bool, judged: bool) -> Result<Try> {
         let fell = |end: Option<End>| end == Some(End::Violation);
         snapshot(env)?.restore(place)?;
         self.actor.begin();
-        if drawn {
-            self.actor.skip_planning();
-        }
-        let mut end = self.step(env)?;
+        let mut end = self.step(env, planned)?;
         let mut played = Try { predicted: self.actor.risk().map(f64::from), ..Try::default() };
         if end.is_none() {
             end = self.steps(env, STRIDE - 1)?;

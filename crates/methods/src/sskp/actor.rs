@@ -127,3 +127,65 @@ impl Actor for SskpActor {
         self.played += 1;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::{PlannerConfig, RiskConfig};
+    use super::super::pairs::tests::small_skills;
+    use super::*;
+
+    fn actor(planning: Planning) -> SskpActor {
+        let skills = small_skills(2);
+        let risk =
+            RiskPredictor::new(RiskConfig { width: 16, ..Default::default() }, 2, 3, &mut Rng::stream(1, "risk"));
+        let config = PlannerConfig { planning, near_policy: 0.0, tolerance: 0.0, ..Default::default() };
+        let planner = Planner::new(config, vec![4.0; 3]);
+        SskpActor::new(skills.prior_net().clone(), skills, risk, planner, Rng::stream(2, "actor"))
+    }
+
+    /// Mean predicted risk of many first skills in one state.
+    fn mean_risk(actor: &mut SskpActor, planned: bool) -> f32 {
+        let mut sum = 0.0;
+        for _ in 0..400 {
+            actor.begin();
+            if !planned {
+                assert!(actor.skip_planning());
+            }
+            actor.act(&[0.3, -0.4], true, &mut [0.0]);
+            sum += actor.risk().unwrap() / 400.0;
+        }
+        sum
+    }
+
+    #[test]
+    fn a_skill_that_is_not_planned_is_as_risky_as_the_state() {
+        let mut actor = actor(Planning::Risk);
+        let (planned, drawn) = (mean_risk(&mut actor, true), mean_risk(&mut actor, false));
+        let mut rng = Rng::stream(3, "state risk");
+        let state = (0..20).map(|_| actor.state_risk(&[0.3, -0.4], &mut rng).unwrap()).sum::<f32>() / 20.0;
+        assert!((drawn - state).abs() < 0.1 * (drawn - planned), "planned {planned}, drawn {drawn}, state {state}");
+        // Only the next skill is drawn: H = 2, so the third action belongs to a planned one again.
+        actor.begin();
+        actor.skip_planning();
+        (0..3).for_each(|_| actor.act(&[0.3, -0.4], true, &mut [0.0]));
+        assert!((actor.risk().unwrap() - planned).abs() < 0.2 * (drawn - planned));
+    }
+
+    #[test]
+    fn the_risk_of_a_state_does_not_disturb_what_is_played() {
+        let play = |asked: bool| {
+            let (mut actor, mut rng) = (actor(Planning::Risk), Rng::stream(3, "state risk"));
+            let mut actions = [0.0; 6];
+            for action in actions.chunks_exact_mut(1) {
+                if asked {
+                    actor.state_risk(&[9.0, 9.0], &mut rng);
+                }
+                actor.act(&[0.3, -0.4], true, action);
+            }
+            actions
+        };
+        assert_eq!(play(true), play(false));
+        let mut off = actor(Planning::Off);
+        assert!(off.state_risk(&[0.0, 0.0], &mut Rng::stream(0, "x")).is_none() && !off.skip_planning());
+    }
+}
