@@ -91,6 +91,10 @@ impl<'a> Saver<'a> {
         let value = serde_json::to_value(value).expect("plain data");
         assert!(self.values.insert(name.into(), value).is_none(), "two values called {name}");
     }
+    /// The small value called `name`, where there is one of this kind.
+    pub fn value<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        T::deserialize(self.values.get(name)?).ok()
+    }
     fn insert(&mut self, name: &str, array: Array<'a>) {
         assert!(name.contains('/'), "{name}: tensors are named file/name");
         assert!(self.tensors.insert(name.into(), array).is_none(), "two tensors called {name}");

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use sskp_blocks::checkpoint::Loader;
 use sskp_blocks::demos::Demonstrations;
 use sskp_blocks::env::Env;
+use sskp_blocks::judge::Reliability;
 use sskp_blocks::record::Recorder;
 use sskp_blocks::registry::EnvOptions;
 use sskp_blocks::run::{Clock, Run};
@@ -50,6 +51,9 @@ pub struct Summary {
     pub finished: bool,
     /// Seconds by phase, of the last uninterrupted part.
     pub time_split: BTreeMap<String, f64>,
+    /// Risk predicted of every skill before it was played, against what came of it; of methods that predict one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Reliability>,
 }
 
 /// How a run is asked to stop. Signals set it; tests may too.
@@ -359,7 +363,7 @@ fn finish(
     time_split: BTreeMap<String, f64>,
 ) -> Result<Summary> {
     dir.finish();
-    let summary = summarise(config, clock, dir.wall_seconds(), finished, time_split);
+    let summary = summarise(config, clock, &dir, finished, time_split);
     let text = serde_json::to_string_pretty(&summary).expect("plain data") + "\n";
     write_whole(&path.join(SUMMARY), text.as_bytes())?;
     Ok(summary)
@@ -368,7 +372,7 @@ fn finish(
 fn summarise(
     config: &Config,
     clock: Clock,
-    wall_seconds: f64,
+    dir: &RunDir,
     finished: bool,
     time_split: BTreeMap<String, f64>,
 ) -> Summary {
@@ -381,8 +385,9 @@ fn summarise(
         violations: clock.violations,
         ptr: clock.ptr(),
         ptr_per_violation_x1000: clock.ptr_per_violation_x1000(),
-        wall_seconds,
+        wall_seconds: dir.wall_seconds(),
         finished,
         time_split,
+        calibration: dir.calibration(),
     }
 }

@@ -328,11 +328,11 @@ fn a_report_fits_a_desk_and_a_phone_in_light_and_dark() {
         let dom = Dom(page.run(&page.measured(width), "", &flags));
         assert_eq!(dom.data("width"), Some(width.to_string().as_str()), "nothing sticks out of the page");
         assert_eq!((dom.data("out"), dom.data("small")), (Some(""), Some("")), "{width}: texts of figures");
-        assert_eq!(dom.data("figures"), Some("22"));
+        assert_eq!(dom.data("figures"), Some("26"));
         let ground = if dark { "rgb(17, 20, 24)" } else { "rgb(244, 242, 238)" };
         assert_eq!(dom.data("ground"), Some(ground));
     }
-    page.picture("report", "", &["--window-size=1280,6500"]);
+    page.picture("report", "", &["--window-size=1280,8200"]);
     page.picture("report-dark", "", &["--window-size=1280,2600", DARK]);
     if let Some(folder) = std::env::var_os("SSKP_SCREENSHOTS") {
         let file = Path::new(&folder).join("report-phone.png");

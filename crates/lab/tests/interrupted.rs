@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sskp_blocks::env::{Constraint, Env, Scene, Snapshot, Spec, Step};
 use sskp_blocks::registry::EnvEntry;
 use sskp_blocks::rng::Rng;
+use sskp_lab::config::Config;
 use sskp_lab::manifest::RunManifest;
-use sskp_lab::train::{self, Session, Stop};
+use sskp_lab::train::{self, Session, Stop, Summary};
 use sskp_methods::METHODS;
 use sskp_robots::robots;
 use whole::{assert_same, go, progress, session, small};
@@ -69,32 +70,66 @@ fn stopping(robot: &EnvEntry, steps: u64) -> Session {
     session
 }
 
-#[test]
-fn a_run_stopped_and_resumed_many_times_writes_the_same_bytes_on_every_robot() {
+/// Runs it whole, and again stopped and resumed many times: the bytes are the same. Gives what it came to.
+fn same_whole_and_broken(mut config: Config, robot: &EnvEntry, what: &str) -> Summary {
     const NEVER: u64 = u64::MAX;
     let dir = tempfile::tempdir().unwrap();
+    config.run.env = format!("stopping-{}", robot.name);
+    let [whole, broken] = ["whole", "broken"].map(|name| dir.path().join(name));
+    let uninterrupted = train::train(&config, &whole, stopping(robot, NEVER)).unwrap();
+    // Before anything was learnt; then after the first step, in the middle of episodes, before and after a checkpoint.
+    let mut stops = [0, 1, 98, 53, 131, 17, 90].into_iter();
+    let mut next = || stopping(robot, stops.next().unwrap_or(NEVER));
+    let mut summary = train::train(&config, &broken, next()).unwrap();
+    let mut reached = Vec::new();
+    while !summary.finished {
+        reached.push(summary.steps);
+        summary = train::resume(&broken, None, next(), |e| panic!("{what}: {e}")).unwrap();
+    }
+    // SSkP stops where an episode ends; those of the robots may be longer than the run.
+    let stops = if robot.name == "toy" { 4 } else { 1 };
+    assert!(reached.len() >= stops && reached.is_sorted(), "{what} was stopped at {reached:?}");
+    assert_same(&whole, &broken, what);
+    assert_eq!(summary.calibration, uninterrupted.calibration, "{what}");
+    summary
+}
+
+#[test]
+fn a_run_stopped_and_resumed_many_times_writes_the_same_bytes_on_every_robot() {
     for method in METHODS {
         for robot in &robots() {
             let what = format!("{} on {}", method.name, robot.name);
-            let never = stopping(robot, NEVER);
-            let mut config = small(method.name, &robot.name, 500, 7);
-            config.run.env = format!("stopping-{}", robot.name);
-            let [whole, broken] = ["whole", "broken"].map(|name| dir.path().join(format!("{what}, {name}")));
-            train::train(&config, &whole, never).unwrap();
-            // Before anything was learnt; then after the first step, in the middle of episodes, before and after a checkpoint.
-            let mut stops = [0, 1, 98, 53, 131, 17, 90].into_iter();
-            let mut next = || stopping(robot, stops.next().unwrap_or(NEVER));
-            let mut summary = train::train(&config, &broken, next()).unwrap();
-            let mut reached = Vec::new();
-            while !summary.finished {
-                reached.push(summary.steps);
-                summary = train::resume(&broken, None, next(), |e| panic!("{what}: {e}")).unwrap();
-            }
-            // SSkP stops where an episode ends; those of the robots may be longer than the run.
-            let stops = if robot.name == "toy" { 4 } else { 1 };
-            assert!(reached.len() >= stops && reached.is_sorted(), "{what} was stopped at {reached:?}");
-            assert_same(&whole, &broken, &what);
+            let summary = same_whole_and_broken(small(method.name, &robot.name, 500, 7), robot, &what);
+            let Some(table) = summary.calibration else {
+                let predicts = method.name.starts_with("sskp") && method.name != "sskp-wo-rp";
+                assert!(!predicts, "{what} says nothing of what its predictions were worth");
+                continue;
+            };
+            // Every skill was predicted once, and without relabelling the violating ones are the violations.
+            let all = table.total();
+            let (least, most) = (summary.steps / 10, summary.steps / 10 + summary.episodes);
+            assert!((least..=most).contains(&all.count), "{what}: {all:?}, {summary:?}");
+            assert_eq!(all.positives, summary.violations, "{what}");
         }
+    }
+}
+
+#[test]
+fn a_placebo_is_another_run_and_resumed_exactly_too() {
+    let toy = robots().into_iter().find(|robot| robot.name == "toy").unwrap();
+    for method in ["sskp", "sskp-np"] {
+        let with = |placebo: bool, window: f64| {
+            let mut config = small(method, "toy", 500, 7);
+            let planner = config.method["planner"].as_table_mut().unwrap();
+            planner.insert("placebo".into(), placebo.into());
+            // Where there is nothing to choose a placebo is the planner.
+            planner.insert("tolerance".into(), 0.0.into());
+            config.method["risk"].as_table_mut().unwrap().insert("revise_over".into(), window.into());
+            let what = format!("{method}, placebo {placebo}, revised over {window}");
+            same_whole_and_broken(config, &toy, &what).ptr
+        };
+        assert_ne!(with(true, 1000.0), with(false, 1000.0), "{method}");
+        with(true, 0.0);
     }
 }
 

@@ -3,8 +3,9 @@
 #[path = "common/made_up.rs"]
 mod made_up;
 
+use sskp_blocks::judge::Reliability;
 use sskp_lab::registry::Registry;
-use sskp_lab::report::{Group, Report};
+use sskp_lab::report::{Drawing, Group, Report};
 use sskp_lab::stats::RunStats;
 
 fn group<'a>(report: &'a Report, title: &str, robot: &str) -> Option<&'a Group> {
@@ -22,7 +23,7 @@ fn the_papers_grid_gives_every_figure_and_table() {
         ["sskp", "recovery-rl", "cpq", "smbpo", "sskp-np", "sskp-wo-rp"]
     );
     let figures: Vec<(&str, usize)> = report.sections.iter().map(|s| (s.title.as_str(), s.figures.len())).collect();
-    assert_eq!(figures.iter().map(|f| f.1).collect::<Vec<_>>(), [4, 2, 4, 4, 4, 4], "{figures:?}");
+    assert_eq!(figures.iter().map(|f| f.1).collect::<Vec<_>>(), [4, 2, 4, 4, 4, 4, 4], "{figures:?}");
     for section in &report.sections {
         assert!(section.figures.iter().all(|figure| !figure.is_empty()), "{}", section.title);
     }
@@ -85,14 +86,14 @@ fn the_page_stands_alone_and_the_numbers_and_figures_lie_beside_it() {
     }
     let tables = std::fs::read_to_string(folder.path().join("report.md")).unwrap();
     let lines: Vec<&str> = tables.lines().collect();
-    assert_eq!((lines[0], lines.len()), ("| PtR/#V × 1000 | Ant | Cheetah | Hopper | Humanoid |", 19), "{tables}");
+    assert_eq!((lines[0], lines.len()), ("| PtR/#V × 1000 | Ant | Cheetah | Hopper | Humanoid |", 28), "{tables}");
     let ant = group(&report, "SSkP", "ant").unwrap().ptr_per_violation_x1000.as_ref().unwrap();
     let (digits, std) = (if ant.mean >= 10.0 { 1 } else { 2 }, ant.std.unwrap());
     let cell = format!("| SSkP | {:.digits$} ± {std:.digits$} (paper 23.54) |", ant.mean);
     assert!(lines[2].starts_with(&cell), "{} and not {cell}", lines[2]);
     assert!(lines[6].ends_with(" | – |") && lines[6].starts_with("| SSkP-NP | "), "{}", lines[6]);
     assert_eq!(
-        lines[18],
+        lines[27],
         "Budget: 1\u{202f}000\u{202f}000 steps per run; updates of the policy per step: SSkP 0.1, Recovery RL 1, CPQ 1, SMBPO 10, SSkP-NP \
          0.1, SSkP-w/o-RP (SPiRL) 0.1."
     );
@@ -101,12 +102,45 @@ fn the_page_stands_alone_and_the_numbers_and_figures_lie_beside_it() {
     assert_eq!(json["groups"].as_array().unwrap().len(), 20);
     assert_eq!(json["groups"][0]["return_at"]["violations"], 3);
     let svgs = std::fs::read_dir(folder.path().join("report.figures")).unwrap().count();
-    assert_eq!(svgs, 22);
+    assert_eq!(svgs, 26);
     assert_eq!(
         Report::new(&Registry::standard(), &all, Some(3)).unwrap().html(),
         html,
         "the same rows give the same page"
     );
+}
+
+#[test]
+fn predicted_risks_of_all_seeds_stand_beside_what_came_of_them() {
+    let all = made_up::grid();
+    let report = Report::new(&Registry::standard(), &all, None).unwrap();
+    assert!(group(&report, "CPQ", "hopper").unwrap().calibration.is_none(), "it predicts no risk of skills");
+    let mut expected = Reliability::default();
+    for seed in 0..3 {
+        let summary = made_up::run("hopper", "sskp", seed).summary.unwrap();
+        expected.merge(&serde_json::from_value(summary["calibration"].clone()).unwrap());
+    }
+    let table = group(&report, "SSkP", "hopper").unwrap().calibration.unwrap();
+    assert_eq!(table, expected);
+    let (all, page) = (table.total(), report.html());
+    // They were made so that seven of ten predicted violations happen.
+    assert!((0.6..0.8).contains(&(all.actual() / all.predicted())), "{all:?}");
+    for needed in ["Predicted risk against actual", "id=\"calibration-hopper\"", "by predicted risk"] {
+        assert!(page.contains(needed), "{needed}");
+    }
+    let figure = report.sections.iter().flat_map(|s| &s.figures).find(|f| f.name == "calibration-hopper").unwrap();
+    let Drawing::Curves(chart) = &figure.shows else { panic!("{figure:?}") };
+    // The dashed line, and a dot per bin of SSkP; Hopper has SSkP-NP too.
+    assert_eq!(chart.series.len(), 3);
+    assert_eq!(chart.series[1].points.len(), table.bins.iter().filter(|bin| bin.count > 0).count());
+    let markdown = report.markdown();
+    let row = markdown.lines().filter(|line| line.starts_with("| SSkP |")).nth(2).unwrap();
+    assert!(row.contains(&format!("| {:.5} → {:.5} [", all.predicted(), all.actual())), "{row}");
+    // Rows of before such tables, and runs that were stopped at once, have none.
+    let mut old = made_up::run("ant", "sskp", 0);
+    old.summary = Some(serde_json::json!({ "wall_seconds": 1.0 }));
+    let report = Report::new(&Registry::standard(), &[old], None).unwrap();
+    assert!(!report.html().contains("Predicted risk against actual") && !report.markdown().contains("predicted"));
 }
 
 #[test]

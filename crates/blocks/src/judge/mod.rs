@@ -16,7 +16,9 @@
 mod auc;
 mod calibration;
 mod held_out;
+mod reliability;
 
 pub use auc::auc;
 pub use calibration::{BINS, Bin, Calibration};
 pub use held_out::{AHEAD, Judgement, held_out};
+pub use reliability::{FORESIGHT, RISK_BINS, Reliability, RiskBin, wilson};

@@ -24,7 +24,9 @@ impl Chart {
         let (top, wide, high) = (sheet.head + 36.0, sheet.width - LEFT - RIGHT, HEIGHTS[size]);
         let bottom = top + high;
         let all = || self.series.iter().flat_map(Series::extent).chain(self.from_zero.then_some((0.0, 0.0)));
-        let scale = |axis, values: &mut dyn Iterator<Item = f64>, room: f64, whole: bool| match self.log == Some(axis) {
+        let scale = |axis, values: &mut dyn Iterator<Item = f64>, room: f64, whole: bool| match self.log == Some(axis)
+            || self.log == Some(Axis::Both)
+        {
             true => Scale::orders_of_magnitude(values),
             false => Scale::new(values, room, whole),
         };

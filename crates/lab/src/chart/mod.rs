@@ -33,7 +33,7 @@ pub struct Chart {
     pub small: bool,
     /// Whether both axes must hold zero.
     pub from_zero: bool,
-    /// Which axis counts by orders of magnitude, if one does.
+    /// Which axes count by orders of magnitude, if any does.
     pub log: Option<Axis>,
     /// What is drawn, the first undermost; of curves ([`Mark::Curve`]) the first on top.
     pub series: Vec<Series>,
@@ -47,6 +47,8 @@ pub enum Axis {
     X,
     /// Up.
     Y,
+    /// Either.
+    Both,
 }
 
 /// One entry of a legend, and what it stands for.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::calibration;
 use super::groups::Cell;
 use super::over_seeds::{self, Curve};
 use super::paper::{ABLATION, METHOD};
@@ -126,6 +127,11 @@ pub fn sections(cells: &[Cell]) -> Vec<Section> {
             make("figure-5", ["planning iteration", "change of predicted risk"], &plan_study),
         ),
         section(
+            calibration::TITLE,
+            calibration::ABOUT.into(),
+            robots.iter().filter_map(|robot| foreseen(cells, robot, &colours)).collect(),
+        ),
+        section(
             "Sample efficiency",
             format!("Return of the training episodes against environment steps. {band}"),
             make("return", ["environment steps", episode_return], &|c| by_steps(c, over_seeds::recent_return)),
@@ -187,6 +193,14 @@ fn read_study(text: &str) -> Option<Vec<f64>> {
     let mut lines = text.lines();
     let column = lines.next()?.split(',').position(|name| name == "change_mean")?;
     lines.map(|line| line.split(',').nth(column)?.parse().ok()).collect()
+}
+
+/// Predicted risks of skills against what came of them.
+fn foreseen(cells: &[Cell], robot: &str, colours: &BTreeMap<Variant, usize>) -> Option<Figure> {
+    let here = cells.iter().filter(|c| c.robot == robot);
+    let tables = here.filter_map(|c| Some((&c.variant, calibration::over_seeds(c)?, colours[&c.variant])));
+    let shows = Drawing::Curves(calibration::chart(robot, tables)?);
+    Some(Figure { name: format!("calibration-{robot}"), shows })
 }
 
 fn time_split(cells: &[Cell], robot: &str) -> Option<Figure> {

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use serde_json::Value;
+use sskp_blocks::judge::Reliability;
 use sskp_blocks::record::EpisodeRow;
 use sskp_blocks::{Error, Result};
 
-use super::paper;
 use super::variant::{Variant, variants};
+use super::{calibration, paper};
 use crate::registry::Registry;
 use crate::run_rows::RunRows;
 use crate::stats::{RunStats, SeedStats, return_at};
@@ -39,6 +40,8 @@ pub struct Group {
     pub final_return: Option<SeedStats>,
     /// Return at a number of violations that every run of the robot reached.
     pub return_at: Option<ReturnAt>,
+    /// Predicted risks against what came of them, all runs together; of methods that predict one.
+    pub calibration: Option<Reliability>,
     /// The runs.
     pub runs: Vec<ReportedRun>,
 }
@@ -199,6 +202,7 @@ impl Cell<'_> {
             paper: paper::ratio(&self.variant.method, self.robot).filter(|_| as_long),
             final_return: numbers(&|s| s.final_return),
             return_at: SeedStats::of(&there).map(|value| ReturnAt { violations: count, value }),
+            calibration: calibration::over_seeds(self),
             runs: self.runs.iter().zip(stats).map(|(rows, stats)| ReportedRun::new(rows, stats)).collect(),
         })
     }

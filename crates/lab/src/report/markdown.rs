@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Group, Report, Variant};
+use super::{Group, Report, Variant, calibration};
 use crate::stats::SeedStats;
 use crate::wording::{capital, measured, measured_like, plural};
 
@@ -22,6 +22,12 @@ pub fn markdown(report: &Report) -> String {
         };
         report.group(variant, robot).map_or("–".into(), parts)
     });
+    if report.groups.iter().any(|group| group.calibration.is_some()) {
+        out.push('\n');
+        table(&mut out, report, "risk of a skill, predicted → actual", |variant, robot| {
+            report.group(variant, robot).and_then(calibration::cell).unwrap_or("–".into())
+        });
+    }
     let _ = writeln!(out, "\n{}", report.budget);
     out
 }

@@ -1,9 +1,10 @@
 //! The report: the paper's figures and table out of rows of runs, as one page that needs nothing else, with every number in a
 //! JSON file and every figure as SVG beside it.
 //!
-//! Runs are put together by robot and [`Variant`] (`groups.rs`), compared (`compare.rs`), drawn (`figures.rs`), and written as a
+//! Runs are put together by robot and [`Variant`] (`groups.rs`), compared (`compare.rs`), their predicted risks judged (`calibration.rs`), drawn (`figures.rs`), and written as a
 //! page (`page.rs`) and as tables (`markdown.rs`).
 
+mod calibration;
 mod compare;
 mod figures;
 mod groups;

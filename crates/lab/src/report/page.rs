@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Group, Report, ReportedRun, Variant};
+use super::{Group, Report, ReportedRun, Variant, calibration};
 use crate::markup::{escape, page};
 use crate::stats::SeedStats;
 use crate::wording::{capital, duration, grouped, measured, measured_like, noun, plural};
@@ -35,7 +35,12 @@ pub fn html(report: &Report) -> String {
     table_1(&mut out, report);
     numbers(&mut out, report);
     comparisons(&mut out, report);
-    rest.iter().for_each(|section| figures(&mut out, section));
+    for section in rest {
+        figures(&mut out, section);
+        if section.title == calibration::TITLE {
+            calibration::tables(&mut out, report);
+        }
+    }
     provenance(&mut out, report);
     page("Skill-based safe reinforcement learning: report", STYLE, &out)
 }
@@ -61,7 +66,7 @@ fn cell(value: &SeedStats) -> String {
     format!("{}{spread}{below}", number(value.mean))
 }
 
-fn table(out: &mut String, head: &[String], rows: &[(String, Vec<String>)]) {
+pub(super) fn table(out: &mut String, head: &[String], rows: &[(String, Vec<String>)]) {
     out.push_str("<div class=\"table\" tabindex=\"0\"><table><thead><tr>");
     head.iter().for_each(|cell| {
         let _ = write!(out, "<th scope=\"col\">{cell}</th>");

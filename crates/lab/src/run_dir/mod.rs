@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use sskp_blocks::checkpoint::{self, Loader, Saver};
+use sskp_blocks::judge::{FORESIGHT, Reliability};
 use sskp_blocks::record::{EpisodeRow, Metrics, Recorder};
 use sskp_blocks::run::Clock;
 use sskp_blocks::{Error, Result};
@@ -47,6 +48,7 @@ pub struct RunDir {
     display: Display,
     started: Instant,
     earlier_seconds: f64,
+    calibration: Option<Reliability>,
     /// Held as long as this process writes the run.
     _lock: Lock,
 }
@@ -145,6 +147,7 @@ impl RunDir {
                 dir.earlier_seconds = state.wall_seconds;
                 dir.last_checkpoint = loader.manifest.steps;
                 dir.last_snapshot = state.last_snapshot;
+                dir.calibration = loader.json(FORESIGHT).ok();
                 let mut text = String::new();
                 if state.progress > 0 {
                     text = fs::read_to_string(&dir.progress.path).map_err(|e| Error::io(&dir.progress.path, e))?;
@@ -187,6 +190,7 @@ impl RunDir {
             display: Display::new(config.run.total_steps, "steps", quiet),
             started: Instant::now(),
             earlier_seconds: 0.0,
+            calibration: None,
             _lock: lock,
         }
     }
@@ -194,6 +198,11 @@ impl RunDir {
     /// Wall-clock seconds of the run, all its parts together.
     pub fn wall_seconds(&self) -> f64 {
         self.earlier_seconds + self.started.elapsed().as_secs_f64()
+    }
+
+    /// What the method's predictions of risk were worth, as its last checkpoint has it; none of a method that makes none.
+    pub fn calibration(&self) -> Option<Reliability> {
+        self.calibration
     }
 
     /// Shows how far a stage of pre-training has come.
@@ -291,6 +300,7 @@ impl Recorder for RunDir {
             config: self.config.clone(),
         };
         state.json("files", &files);
+        self.calibration = state.value(FORESIGHT);
         checkpoint::write(&self.path.join("checkpoints"), &self.identity, at.steps, state, self.keep)?;
         self.last_checkpoint = at.steps;
         Ok(())

@@ -3,6 +3,7 @@
 use sskp_blocks::Result;
 
 use super::config::SskpConfig;
+use super::planner::Planning;
 
 impl SskpConfig {
     /// The first bad value, in one sentence. `table` is what they are called under.
@@ -39,8 +40,9 @@ impl SskpConfig {
         let fallback = risk.fallback_class_prior;
         need("risk.fallback_class_prior", fallback > 0.0 && fallback < 1.0, "between 0 and 1")?;
         let [least, greatest] = risk.class_prior_bounds;
-        let ordered = least >= 0.0 && least <= greatest && greatest < 1.0;
-        need("risk.class_prior_bounds", ordered, "two numbers from 0 to below 1, the smaller first")?;
+        let ordered = least >= 0.0 && least <= greatest && greatest > 0.0 && greatest < 1.0;
+        need("risk.class_prior_bounds", ordered, "two numbers from 0 to below 1, the smaller first, not both 0")?;
+        not_negative("risk.revise_over", risk.revise_over)?;
         kept("risk.capacity", risk.capacity)?;
         need("risk.relabel", risk.relabel <= 100, "at most 100")?;
 
@@ -51,6 +53,12 @@ impl SskpConfig {
         need("planner.min_std", planner.min_std > 0.0 && planner.min_std.is_finite(), "above 0")?;
         not_negative("planner.near_policy", planner.near_policy)?;
         need("planner.tolerance", (0.0..1.0).contains(&planner.tolerance), share)?;
+        let control = !planner.placebo || planner.planning != Planning::Off;
+        need(
+            "planner.placebo",
+            control,
+            "false for a method that does not plan: a placebo is the control of planning",
+        )?;
 
         policy.learner.check(&format!("{table}.policy.learner"))?;
         let entropy = policy.learner.entropy_per_action == SskpConfig::default().policy.learner.entropy_per_action;
@@ -88,6 +96,10 @@ mod tests {
             "sskp.policy.learner.gamma must be at least 0 and below 1"
         );
         assert_eq!(refused(|c| c.risk.rate = f64::NAN), "sskp.risk.rate must be between 0 and 1");
+        assert_eq!(
+            refused(|c| (c.planner.placebo, c.planner.planning) = (true, Planning::Off)),
+            "sskp.planner.placebo must be false for a method that does not plan: a placebo is the control of planning"
+        );
         assert!(refused(|c| c.risk.class_prior_bounds = [0.3, 0.1]).contains("the smaller first"));
     }
 }

@@ -124,13 +124,16 @@ pub struct RiskConfig {
     pub loss: PuLoss,
     /// ξ of Eq. 4. Section 5.1: 0.
     pub slack: f64,
-    /// λ, the share of positives among the unlabelled; 0 to estimate it from the demonstrations.
+    /// λ, the share of positives among the unlabelled; 0 to estimate it from the demonstrations. One that is given is not revised.
     pub class_prior: f64,
     /// λ where it is estimated but the estimate cannot be made (too few pairs).
     pub fallback_class_prior: f64,
     /// Estimates are kept inside these bounds: labelled positives are the last steps before a fall and so no random sample
     /// of all positives, which every estimator assumes.
     pub class_prior_bounds: [f64; 2],
+    /// Skills over which λ is revised online, from what was predicted of each before it was played and what came of it; 0 never, as the paper
+    /// reads.
+    pub revise_over: f64,
     /// Unlabelled pairs kept; the oldest online ones are overwritten.
     pub capacity: usize,
     /// Draw half of each online minibatch from executed pairs: only those say anything about z
@@ -160,7 +163,8 @@ impl Default for RiskConfig {
             slack: 0.0,
             class_prior: 0.0,
             fallback_class_prior: 0.1,
-            class_prior_bounds: [0.02, 0.3],
+            class_prior_bounds: [0.0, 0.3],
+            revise_over: 10_000.0,
             capacity: 1_000_000,
             executed_half: true,
             encode_actions: true,
@@ -195,6 +199,10 @@ pub struct PlannerConfig {
     /// Predicted risks up to this count as equal; 0 ranks all, as the paper does. Where nothing is risky the order of tiny
     /// numbers says nothing, and following it would take the choice from the policy (decision 5).
     pub tolerance: f64,
+    /// The control of every ablation: the predicted risks of each round are dealt out anew among its skills, at random. All is as always,
+    /// the rounds, when there is anything to choose, and what the samples look like, but for the one thing that planning is about: the risk of a
+    /// skill says nothing about it. What a run gains over its placebo is what P_ζ knows of skills.
+    pub placebo: bool,
 }
 
 impl Default for PlannerConfig {
@@ -208,6 +216,7 @@ impl Default for PlannerConfig {
             min_std: 1e-6,
             near_policy: 2.0,
             tolerance: 0.02,
+            placebo: false,
         }
     }
 }

@@ -18,6 +18,7 @@ use sskp_blocks::soft_actor_critic::{Prior, SoftActorCritic, ViolationValue};
 
 use super::actor::SskpActor;
 use super::config::SskpConfig;
+use super::foresight::{Foresight, Prediction};
 use super::pairs::Pairs;
 use super::planner::{Gaussian, Planner, Planning};
 use super::risk::RiskPredictor;
@@ -44,12 +45,16 @@ pub struct Sskp {
     pub(crate) last_log: u64,
     /// Since the last row of metrics: sums of the predicted risk of the chosen skills and of the policy's mean, and how many.
     pub(crate) risk_seen: [f64; 3],
+    /// What was predicted of skills, and what came of them.
+    pub(super) foresight: Foresight,
     // Scratch.
     pub(crate) state: Vec<f32>,
     pub(crate) next_state: Vec<f32>,
     pub(crate) policy_now: Gaussian,
     tape: Tape,
     pub(crate) segment: Segment,
+    /// Of the skill that was planned last.
+    predicted: Prediction,
     /// Skills of this episode that are neither positive nor unlabelled yet; none between episodes.
     waiting: VecDeque<Executed>,
     batch: Batch,
@@ -62,6 +67,7 @@ pub struct Sskp {
 struct Executed {
     z: Vec<f32>,
     states: Vec<f32>,
+    predicted: Prediction,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -95,11 +101,13 @@ impl Sskp {
             executed: 0,
             last_log: 0,
             risk_seen: [0.0; 3],
+            foresight: Foresight::new(risk.class_prior),
             state: vec![0.0; obs],
             next_state: vec![0.0; obs],
             policy_now: Gaussian::default(),
             tape: Tape::default(),
             segment: Segment::default(),
+            predicted: Prediction::default(),
             waiting: VecDeque::new(),
             batch: Batch::default(),
             threads: setup.threads,
@@ -154,6 +162,9 @@ impl Sskp {
                 *sum += f64::from(sigmoid(logit));
             }
             self.risk_seen[2] += 1.0;
+            let risk = f64::from(sigmoid(logits[0]));
+            self.predicted =
+                Prediction { risk, class_prior: self.risk.class_prior, planned: self.planner.had_a_choice() };
         }
         z
     }
@@ -186,7 +197,7 @@ impl Sskp {
             return;
         }
         let obs = self.state.len();
-        let mut skill = Executed { z: z.to_vec(), states: self.state.clone() };
+        let mut skill = Executed { z: z.to_vec(), states: self.state.clone(), predicted: self.predicted };
         for state in self.segment.states.chunks_exact(obs).take(self.segment.steps).skip(1) {
             self.skills.standardiser.apply(state, &mut self.next_state);
             skill.states.extend_from_slice(&self.next_state);
@@ -195,7 +206,9 @@ impl Sskp {
         let waits = if over { 0 } else { self.config.risk.relabel };
         while self.waiting.len() > waits {
             let skill = self.waiting.pop_front().expect("more than none");
-            let set = if self.segment.violated() { &mut self.positive } else { &mut self.unlabelled };
+            let positive = self.segment.violated();
+            self.foresight.add(skill.predicted, positive, self.config.risk.revise_over, self.last_log);
+            let set = if positive { &mut self.positive } else { &mut self.unlabelled };
             let mut states = skill.states.chunks_exact(obs);
             set.push_executed(states.next().expect("the first"), &skill.z);
             states.for_each(|state| set.push_state(state));
@@ -209,6 +222,11 @@ impl Sskp {
         let p = &self.config.policy;
         let wanted = ((self.executed - skills_before) as f64 * p.risk_updates_per_skill) as u64;
         let updates = if p.risk_updates_per_skill > 0.0 { wanted.max(p.min_risk_updates) } else { 0 };
+        let risk = &self.config.risk;
+        if updates > 0 && risk.revise_over > 0.0 && risk.class_prior == 0.0 {
+            let [least, greatest] = risk.class_prior_bounds;
+            self.risk.class_prior = self.foresight.class_prior().clamp(least, greatest);
+        }
         let (mut loss, mut binds) = (0.0, 0u32);
         for _ in 0..updates {
             let terms = self.risk.update(&self.positive, &self.unlabelled, &self.skills, &mut self.learn_rng);
@@ -220,6 +238,8 @@ impl Sskp {
         metrics.push("Risk/max_binds", f64::from(binds) / updates.max(1) as f64);
         metrics.push("Risk/chosen", chosen / n.max(1.0));
         metrics.push("Risk/policy_mean", policy / n.max(1.0));
+        self.foresight.metrics(metrics);
+        metrics.push("Risk/class_prior", self.risk.class_prior);
     }
 
     pub(crate) fn update_policy(&mut self, metrics: &mut Metrics) -> Result<()> {
@@ -284,6 +304,9 @@ impl Method for Sskp {
             risk_seen: self.risk_seen,
         };
         to.json("sskp", &state);
+        if self.uses_risk() {
+            self.foresight.save(to);
+        }
     }
 
     fn load(&mut self, from: &Loader) -> Result<()> {
@@ -298,6 +321,9 @@ impl Method for Sskp {
         self.learn_rng = Rng::load(&state.learn_rng)?;
         (self.executed, self.last_log) = (state.executed, state.last_log);
         self.risk_seen = state.risk_seen;
+        if self.uses_risk() {
+            self.foresight = Foresight::load(from)?;
+        }
         Ok(())
     }
 

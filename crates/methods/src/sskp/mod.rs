@@ -3,7 +3,7 @@
 //! | section | file |
 //! |---|---|
 //! | 4.1 skill model | [`skill`], [`decoder`], [`skill_fit`]; as a file, [`skill_files`] |
-//! | 4.1.1 skill risk predictor, Eq. 1–4 | [`risk`], [`pu_loss`], [`class_prior`]; its pairs and Eq. 7, [`pairs`]; judged by [`sskp_blocks::judge`] |
+//! | 4.1.1 skill risk predictor, Eq. 1–4 | [`risk`], [`pu_loss`], [`class_prior`]; its pairs and Eq. 7, [`pairs`]; λ online and what predictions were worth, `foresight.rs`; judged by [`sskp_blocks::judge`] |
 //! | 4.2.1 risk planning, Algorithm 1, Eq. 5–6 | [`planner`] |
 //! | 4.2.2 online safe policy learning, Algorithm 2 | `online.rs`; the policy's update is [`sskp_blocks::soft_actor_critic`] |
 //! | 5.4 what planning does to the predicted risk, Figure 5 | [`risk_by_iteration`] |
@@ -16,6 +16,7 @@ mod check;
 pub mod class_prior;
 pub mod config;
 pub mod decoder;
+mod foresight;
 mod learner;
 mod offline;
 mod online;

@@ -7,6 +7,7 @@ use sskp_blocks::rng::Rng;
 use sskp_blocks::{Error, Result};
 
 use super::class_prior;
+use super::foresight::Foresight;
 use super::learner::{Sskp, build_policy};
 use super::pairs::{self, Pairs};
 use super::risk::RiskPredictor;
@@ -110,6 +111,7 @@ impl Sskp {
             (false, Some(estimate)) => estimate.clamp(least, greatest),
             (false, None) => config.fallback_class_prior,
         };
+        self.foresight = Foresight::new(self.risk.class_prior);
         let [best_bin, elkan_noto] = estimates.map(|estimate| estimate.unwrap_or(f64::NAN));
         let [loss, binds] = updates("risk", config.steps, seen, || {
             let terms = self.risk.update(&self.positive, &self.unlabelled, &self.skills, rng);

@@ -79,6 +79,7 @@ pub struct Planner {
     skills: Vec<f32>,
     scores: Vec<f32>,
     order: Vec<u32>,
+    choice: bool,
 }
 
 impl Planner {
@@ -92,6 +93,7 @@ impl Planner {
             skills: Vec::new(),
             scores: Vec::new(),
             order: Vec::new(),
+            choice: false,
         }
     }
 
@@ -120,6 +122,11 @@ impl Planner {
         skill
     }
 
+    /// Whether the last skill was chosen by its risk: skills of a round differed in it, by more than the tolerance.
+    pub fn had_a_choice(&self) -> bool {
+        self.choice
+    }
+
     /// Lines 1–5 of Algorithm 1, or what stands in their place; leaves the Gaussian of the last line.
     fn search(
         &mut self,
@@ -129,20 +136,25 @@ impl Planner {
         mut seen: impl FnMut(&Gaussian),
     ) {
         let dim = policy.mean.len();
-        let tolerance = self.config.tolerance as f32;
+        let (tolerance, placebo) = (self.config.tolerance as f32, self.config.placebo);
         let least = (tolerance / (1.0 - tolerance)).ln(); // −∞ at 0
-        let mut score = |skills: &[f32], out: &mut [f32]| {
+        let mut score = |skills: &[f32], out: &mut [f32], rng: &mut Rng| {
             score(skills, out);
             // Not f32::max, which would turn a score that is no number into a safe one.
             out.iter_mut().for_each(|logit| *logit = if *logit < least { least } else { *logit });
+            if placebo {
+                shuffle(out, rng);
+            }
         };
+        self.choice = false;
         self.gaussian.copy_from(policy);
         seen(&self.gaussian);
         match self.config.planning {
             Planning::Off => {}
             Planning::Naive => {
                 self.draw_round(rng);
-                score(&self.skills, &mut self.scores);
+                score(&self.skills, &mut self.scores, rng);
+                self.choice = !tied(&self.scores);
                 let best = (0..self.scores.len()).min_by(|&a, &b| rank(self.scores[a], self.scores[b]));
                 let best = best.expect("at least one sample");
                 self.gaussian.mean.copy_from_slice(&self.drawn[best * dim..][..dim]);
@@ -154,7 +166,7 @@ impl Planner {
                     // Line 2: sample skills from N(μ_{i−1}, σ_{i−1}²).
                     self.draw_round(rng);
                     // Line 3: p_j = P_ζ(c = 1 | s_t, z^j).
-                    score(&self.skills, &mut self.scores);
+                    score(&self.skills, &mut self.scores, rng);
                     // Line 4: μ_i, σ_i² of the k skills with the lowest risk.
                     self.refit(policy);
                     seen(&self.gaussian);
@@ -183,10 +195,11 @@ impl Planner {
     /// Eq. 5 and 6: mean and (1/k) variance of the k lowest scores; the mean near the policy's if asked. Where no skill is riskier than
     /// another there is nothing to choose, and the Gaussian stays as it is.
     fn refit(&mut self, policy: &Gaussian) {
-        let Self { config, gaussian, drawn, scores, order, .. } = self;
-        if scores.iter().all(|score| *score == scores[0]) {
+        let Self { config, gaussian, drawn, scores, order, choice, .. } = self;
+        if tied(scores) {
             return;
         }
+        *choice = true;
         let (dim, k) = (gaussian.mean.len(), config.elites);
         order.clear();
         order.extend(0..scores.len() as u32);
@@ -209,6 +222,17 @@ impl Planner {
 fn keep_inside(bound: &[f32], skills: &mut [f32]) {
     for row in skills.chunks_exact_mut(bound.len()) {
         row.iter_mut().zip(bound).for_each(|(z, bound)| *z = z.clamp(-bound, *bound));
+    }
+}
+
+fn tied(scores: &[f32]) -> bool {
+    scores.iter().all(|score| *score == scores[0])
+}
+
+/// Every order is as likely as any other.
+fn shuffle(scores: &mut [f32], rng: &mut Rng) {
+    for last in (1..scores.len()).rev() {
+        scores.swap(last, rng.below(last + 1));
     }
 }
 
@@ -262,13 +286,18 @@ mod tests {
     /// Mean and variance, over many plans and all coordinates, of z in units of the policy's σ, with these scores. The policy is so wide
     /// that the box cuts nothing, and has another mean and σ in every coordinate.
     fn moments(change: impl FnOnce(&mut PlannerConfig), mut score: impl FnMut(&mut f32)) -> (f64, f64) {
+        moments_by(change, |_, out| out.iter_mut().for_each(&mut score))
+    }
+
+    /// The same, with scores that may look at the skills.
+    fn moments_by(change: impl FnOnce(&mut PlannerConfig), mut score: impl FnMut(&[f32], &mut [f32])) -> (f64, f64) {
         let policy = Gaussian { mean: vec![1.0, -2.0, 0.5], std: vec![0.2, 1.0, 3.0] };
         let mut planner = planner(3, change);
         (planner.config.samples, planner.config.elites) = (64, 8);
         let mut rng = Rng::stream(0, "ties");
         let (plans, mut sum, mut squares) = (4000, 0.0, 0.0);
         for _ in 0..plans {
-            let z = planner.plan(&policy, |_, out| out.iter_mut().for_each(&mut score), &mut rng, |_| ());
+            let z = planner.plan(&policy, &mut score, &mut rng, |_| ());
             for i in 0..3 {
                 let z = f64::from((z[i] - policy.mean[i]) / policy.std[i]);
                 (sum, squares) = (sum + z, squares + z * z);
@@ -301,6 +330,42 @@ mod tests {
     }
 
     #[test]
+    fn a_placebo_follows_no_slope_and_keeps_the_policys_mean_and_variance() {
+        // The risk falls along every coordinate, steeply and far above the tolerance.
+        let fall = |skills: &[f32], out: &mut [f32]| {
+            out.iter_mut().zip(skills.chunks_exact(3)).for_each(|(s, z)| *s = 50.0 - 4.0 * z.iter().sum::<f32>());
+        };
+        for planning in [Planning::Risk, Planning::Naive] {
+            let with = |placebo| {
+                let change = |c: &mut PlannerConfig| *c = PlannerConfig { planning, placebo, ..Default::default() };
+                moments_by(change, fall)
+            };
+            // 12 000 numbers, as above.
+            let (risk, placebo) = (with(false), with(true));
+            assert!(placebo.0.abs() < 0.06 && (placebo.1 - 1.0).abs() < 0.08, "{planning:?}: {placebo:?}");
+            assert!(risk.0 > 0.5, "{planning:?}: what it is the control of does follow it: {risk:?}");
+        }
+    }
+
+    #[test]
+    fn a_placebo_plans_where_the_planner_would_and_nowhere_else() {
+        // All within the tolerance: no round moves the Gaussian. Above it every round does.
+        for (logit, moved) in [(-9.0, false), (3.0, true)] {
+            let mut planner = planner(2, |c| (c.tolerance, c.placebo) = (0.02, true));
+            let mut gaussians = Vec::new();
+            let score = |skills: &[f32], out: &mut [f32]| {
+                out.iter_mut().zip(skills.chunks_exact(2)).for_each(|(s, z)| *s = logit + 0.1 * z[0].tanh());
+            };
+            planner.plan(&start(2), score, &mut Rng::stream(0, "when"), |g| gaussians.push(g.clone()));
+            assert_eq!(gaussians.windows(2).all(|w| w[0] != w[1]), moved, "{gaussians:?}");
+            assert_eq!(planner.had_a_choice(), moved);
+            planner.config.planning = Planning::Naive;
+            planner.plan(&start(2), score, &mut Rng::stream(0, "when"), |_| ());
+            assert_eq!(planner.had_a_choice(), moved, "naive planning");
+        }
+    }
+
+    #[test]
     fn without_planning_nothing_but_the_box_touches_the_policy() {
         let mut planner = planner(1, |c| (c.planning, c.near_policy) = (Planning::Off, 0.1));
         let mut rng = Rng::stream(0, "off");
@@ -311,15 +376,16 @@ mod tests {
 
     #[test]
     fn the_choice_without_chance_depends_on_the_state_alone() {
-        for planning in [Planning::Risk, Planning::Naive, Planning::Off] {
-            let mut planner = planner(4, |c| c.planning = planning);
+        let kinds = [Planning::Risk, Planning::Naive].into_iter().flat_map(|kind| [(kind, false), (kind, true)]);
+        for (planning, placebo) in kinds.chain([(Planning::Off, false)]) {
+            let mut planner = planner(4, |c| (c.planning, c.placebo) = (planning, placebo));
             let score = |skills: &[f32], out: &mut [f32]| {
                 out.iter_mut().zip(skills.chunks_exact(4)).for_each(|(s, z)| *s = (z[0] - 1.0).powi(2) + z[2]);
             };
             let first = planner.plan_mean(&start(4), score);
             // Whatever was planned meanwhile.
             planner.plan(&start(4), |_, out| out.fill(0.0), &mut Rng::stream(3, "other"), |_| ());
-            assert_eq!(first, planner.plan_mean(&start(4), score), "{planning:?}");
+            assert_eq!(first, planner.plan_mean(&start(4), score), "{planning:?} {placebo}");
             assert_eq!(first == [0.0; 4], planning == Planning::Off, "without planning it is the policy's mean");
         }
     }
