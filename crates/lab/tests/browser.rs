@@ -332,7 +332,7 @@ fn a_report_fits_a_desk_and_a_phone_in_light_and_dark() {
         let ground = if dark { "rgb(17, 20, 24)" } else { "rgb(244, 242, 238)" };
         assert_eq!(dom.data("ground"), Some(ground));
     }
-    page.picture("report", "", &["--window-size=1280,8200"]);
+    page.picture("report", "", &["--window-size=1280,8000"]);
     page.picture("report-dark", "", &["--window-size=1280,2600", DARK]);
     if let Some(folder) = std::env::var_os("SSKP_SCREENSHOTS") {
         let file = Path::new(&folder).join("report-phone.png");

@@ -228,6 +228,48 @@ fn every_method_learns_the_toy() {
     }
 }
 
+/// SSkP on the toy with these settings on top of its own: predicted and actual risk of all its skills, and λ at every row of `progress.csv`.
+fn foreseen(more: &[&str], seed: u64) -> (f64, f64, Vec<f64>) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut overrides = Overrides::default();
+    let (sets, steps, ..) = toy_task("sskp");
+    sets.iter().map(String::as_str).chain(["sskp.log_every=2000"]).chain(more.iter().copied()).for_each(|set| {
+        overrides.set(set).unwrap();
+    });
+    let run = RunConfig::new("sskp", "toy", seed, steps);
+    let config = Config::resolve(&Registry::standard(), run, &overrides).unwrap();
+    let all = go(&config, &dir.path().join("run")).calibration.unwrap().total();
+    let text = std::fs::read_to_string(dir.path().join("run/progress.csv")).unwrap();
+    let column = text.lines().next().unwrap().split(',').position(|name| name == "Risk/class_prior").unwrap();
+    let class_priors = text.lines().skip(1).map(|row| row.split(',').nth(column).unwrap().parse().unwrap());
+    (all.predicted(), all.actual(), class_priors.collect())
+}
+
+#[test]
+fn risk_revised_online_is_true_in_the_large_and_one_from_demonstrations_alone_is_not() {
+    // Skills that do not see the state fall, and a placebo does not choose where the prediction errs.
+    let blind = ["sskp.skill.decoder=open-loop", "sskp.planner.placebo=true"];
+    for (seed, relabel) in [(0, 1), (1, 1), (2, 0)] {
+        let labels = format!("sskp.risk.relabel={relabel}");
+        let ratio = |window: &str| {
+            let (predicted, actual, class_priors) = foreseen(&[&blind[..], &[&labels, window]].concat(), seed);
+            assert!(actual > 0.005, "too few fell to tell: {actual}");
+            (predicted / actual, class_priors)
+        };
+        // The first skills of the run are predicted with the demonstrations' λ, and count too.
+        let (revised, class_priors) = ratio("sskp.risk.revise_over=10000.0");
+        assert!((0.5..4.0).contains(&revised), "seed {seed}: {revised} times too large");
+        assert!(class_priors.windows(2).all(|w| w[0] != w[1]), "{class_priors:?}");
+        let (fixed, class_priors) = ratio("sskp.risk.revise_over=0.0");
+        assert!(fixed > 2.5 * revised, "seed {seed}: {fixed} times too large, and revised {revised}");
+        assert!(class_priors.iter().all(|prior| *prior == class_priors[0]), "{class_priors:?}");
+        println!("seed {seed}: {fixed:.2} {revised:.2}");
+    }
+    // One that was given is nobody's to revise.
+    let (_, _, class_priors) = foreseen(&[&blind[..], &["sskp.risk.class_prior=0.04"]].concat(), 0);
+    assert!(class_priors.iter().all(|prior| *prior == 0.04), "{class_priors:?}");
+}
+
 /// A bead that is done when it reaches 0.5, and falls off beyond -0.5.
 struct Bead {
     spec: Spec,

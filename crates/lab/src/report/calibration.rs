@@ -18,8 +18,8 @@ pub const TITLE: &str = "Predicted risk against actual";
 /// What is drawn and counted there.
 pub const ABOUT: &str = "Of every skill played in training, the risk predicted before it was played, and whether it ended in a violation \
     (or one of the next did, where those before a violation count too). Dots are skills of similar predicted risk, all seeds together, with \
-    Wilson's 95 % intervals of the share that violated; on the dashed line predictions are right. Both axes count by orders of magnitude. \
-    Skills of one fall come together, so true intervals are wider.";
+    Wilson's 95 % intervals of the share that violated; on the dashed line predictions are right. Fewer than a hundred skills without a violation are left to the table. Both axes count by orders of \
+    magnitude. Skills of one fall come together, so true intervals are wider.";
 
 /// A risk of 1, on the axes.
 const ALL: f64 = 1e5;
@@ -39,15 +39,20 @@ fn filled(table: &Reliability) -> impl Iterator<Item = &RiskBin> {
     table.bins.iter().filter(|bin| bin.count > 0)
 }
 
+/// A hundred skills of which none violated say something; fewer are a whisker over the whole chart.
+fn drawn(table: &Reliability) -> impl Iterator<Item = &RiskBin> {
+    filled(table).filter(|bin| bin.positives > 0 || bin.count >= 100)
+}
+
 /// The chart of a robot.
 pub fn chart<'a>(robot: &str, tables: impl Iterator<Item = (&'a Variant, Reliability, usize)>) -> Option<Chart> {
     let mut series: Vec<Series> = tables
         .map(|(variant, table, colour)| Series {
             name: variant.title.clone(),
             about: format!("{}, {}", variant.title, plural(table.total().count, "skill")),
-            points: filled(&table).map(|bin| (ALL * bin.predicted(), ALL * bin.actual())).collect(),
+            points: drawn(&table).map(|bin| (ALL * bin.predicted(), ALL * bin.actual())).collect(),
             mark: Mark::Dots,
-            band: filled(&table)
+            band: drawn(&table)
                 .map(|bin| (ALL * bin.predicted(), ALL * bin.interval()[0], ALL * bin.interval()[1]))
                 .collect(),
             whiskers: true,
@@ -57,7 +62,7 @@ pub fn chart<'a>(robot: &str, tables: impl Iterator<Item = (&'a Variant, Reliabi
     if series.is_empty() {
         return None;
     }
-    let right = (0..=50).map(|i| ALL.powf(f64::from(i) / 50.0) - 1.0).map(|x| (x, x)).collect();
+    let right = (0..50).map(|i| ALL.powf(f64::from(i) / 50.0) - 1.0).chain([ALL]).map(|x| (x, x)).collect();
     series.insert(0, Series { points: right, mark: Mark::Dashed, colour: 5, ..Series::default() });
     Some(Chart {
         title: capital(robot),

@@ -128,11 +128,12 @@ pub struct RiskConfig {
     pub class_prior: f64,
     /// λ where it is estimated but the estimate cannot be made (too few pairs).
     pub fallback_class_prior: f64,
-    /// Estimates are kept inside these bounds: labelled positives are the last steps before a fall and so no random sample
-    /// of all positives, which every estimator assumes.
+    /// λ is kept inside these bounds. Labelled positives are the last steps before a fall and so no random sample of all positives, which
+    /// every estimator assumes: estimates may be far too large, and there is no floor since skills online may be as safe as they like.
     pub class_prior_bounds: [f64; 2],
-    /// Skills over which λ is revised online, from what was predicted of each before it was played and what came of it; 0 never, as the paper
-    /// reads.
+    /// Skills over which λ is revised online, from what was predicted of each before it was played and what came of it: predicted risks were
+    /// 2 to 70 times too large without (`docs/decisions/0009-class-prior-online.md`). 10 000 are a hundred long episodes, enough for a few falls of
+    /// robots that rarely fall. 0 never, as the paper reads.
     pub revise_over: f64,
     /// Unlabelled pairs kept; the oldest online ones are overwritten.
     pub capacity: usize,
