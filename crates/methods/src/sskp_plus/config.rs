@@ -70,8 +70,16 @@ pub struct AdaptConfig {
     pub decoder_rate: f64,
     /// Discount of rewards per step.
     pub gamma: f64,
-    /// Discount of violations per step: risks a hundred steps ahead count.
+    /// Rewards of so many steps are summed before a critic is asked for the rest.
+    pub returns: usize,
+    /// Discount of violations per step.
     pub risk_gamma: f64,
+    /// A step so near the time limit says nothing about violations.
+    pub risk_horizon: usize,
+    /// Share of each online minibatch that is drawn from the steps before violations.
+    pub danger_share: f64,
+    /// Risks are priced against the mean risk plus this.
+    pub negligible: f64,
     /// Polyak rate of the slow critics and of the slow decoder.
     pub tau: f64,
     /// Steps per minibatch.
@@ -96,6 +104,8 @@ pub struct AdaptConfig {
     pub demo_share: f64,
     /// k of Q = mean(Q₁, Q₂) − k·|Q₁ − Q₂|/2: 1 is the smaller of both, more is more cautious.
     pub doubt: f64,
+    /// The same k in the critics' targets.
+    pub target_doubt: f64,
     /// w: what a squared distance of 1 between decoder and reference costs, against (1 − γ)·Q in units of the demonstrator's reward.
     pub hold: f64,
     /// How far the reference goes towards the decoder at each of the decoder's updates.
@@ -105,6 +115,10 @@ pub struct AdaptConfig {
     /// ρ*: violations per step below which the reference moves freely. Above, it moves more slowly, the hold is stronger and the
     /// price higher, all in proportion.
     pub allowed: f64,
+    /// How many times faster it may go where nothing happens.
+    pub boost: f64,
+    /// m before anything was played: trust is earned.
+    pub first_caution: f64,
     /// Steps over which violations are averaged.
     pub window: f64,
     /// Factor on the deviation of played skills.
@@ -117,10 +131,14 @@ impl Default for AdaptConfig {
             on: true,
             width: 128,
             layers: 2,
-            rate: 3e-4,
+            rate: 5e-4,
             decoder_rate: 1e-4,
             gamma: 0.99,
-            risk_gamma: 0.99,
+            returns: 3,
+            risk_gamma: 0.98,
+            risk_horizon: 100,
+            danger_share: 0.0,
+            negligible: 0.01,
             tau: 0.005,
             batch: 256,
             replay: 1_000_000,
@@ -132,11 +150,14 @@ impl Default for AdaptConfig {
             target_noise: 0.1,
             target_clip: 0.25,
             demo_share: 0.25,
-            doubt: 2.0,
+            doubt: 1.0,
+            target_doubt: 1.0,
             hold: 0.1,
             follow: 4e-5,
-            price: 1.0,
-            allowed: 5e-5,
+            price: 0.1,
+            allowed: 4e-5,
+            boost: 10.0,
+            first_caution: 3.0,
             window: 50_000.0,
             spread: 1.0,
         }

@@ -8,26 +8,30 @@
 //! r̄ is the demonstrations' mean reward: Q is in units of the demonstrator's.
 
 use sskp_blocks::checkpoint::{Loader, Saver};
-use sskp_blocks::nets::layer_sizes;
+use sskp_blocks::nets::{Mlp, Model, Tape, layer_sizes, polyak};
 use sskp_blocks::nets::smooth::sigmoid;
-use sskp_blocks::replay::Batch;
 use sskp_blocks::rng::Rng;
 use sskp_blocks::twin::{Pick, Twin, join};
 use sskp_blocks::{Error, Result};
 
 use super::config::AdaptConfig;
+use super::steps::StepBatch;
 
-/// Both pairs of critics.
+/// The critics of rewards and of violations.
 pub(super) struct Critics {
     obs: usize,
     action: usize,
     pub(super) reward: Twin,
-    pub(super) risk: Twin,
+    pub(super) risk: Model,
+    risk_target: Mlp,
     /// |r̄|.
     pub(super) unit: f32,
     input: Vec<f32>,
     target: Vec<f32>,
     more: Vec<f32>,
+    d_out: Vec<f32>,
+    chosen: Vec<u32>,
+    tape: Tape,
 }
 
 /// Means over a minibatch.
@@ -47,21 +51,26 @@ pub(super) fn doubtful(a: f32, b: f32, doubt: f32) -> f32 {
 impl Critics {
     pub(super) fn new(config: &AdaptConfig, obs: usize, action: usize, rng: &mut Rng) -> Self {
         let sizes = layer_sizes(obs + action, config.width, config.layers, 1);
-        let mut twin = || Twin::new(&sizes, config.rate as f32, config.tau as f32, rng);
-        let (reward, risk) = (twin(), twin());
-        Self { obs, action, reward, risk, unit: 1.0, input: Vec::new(), target: Vec::new(), more: Vec::new() }
+        let reward = Twin::new(&sizes, config.rate as f32, config.tau as f32, rng);
+        let mut risk = Model::new(&sizes, config.rate as f32, rng);
+        // Risks are small numbers: from one half they would have to come down through many updates of the target.
+        *risk.net.params.last_mut().expect("a bias") = -4.0;
+        let risk_target = risk.net.clone();
+        let [input, target, more, d_out] = Default::default();
+        let (chosen, tape) = (Vec::new(), Tape::default());
+        Self { obs, action, reward, risk, risk_target, unit: 1.0, input, target, more, d_out, chosen, tape }
     }
 
-    /// One update of all four on a minibatch, given the actions in its next states.
-    pub(super) fn update(&mut self, config: &AdaptConfig, batch: &Batch, next_actions: &[f32]) -> Result<Losses> {
+    /// One update of all on a minibatch, given the actions in its next states.
+    pub(super) fn update(&mut self, config: &AdaptConfig, batch: &StepBatch, next_actions: &[f32]) -> Result<Losses> {
         let n = batch.rows;
         join(&mut self.input, &batch.next_state, self.obs, next_actions, self.action);
         let mut losses = Losses::default();
-        let (gamma, doubt) = (config.gamma as f32, config.doubt as f32);
+        let doubt = config.target_doubt as f32;
         let [a, b] = self.reward.forward_targets(&self.input, n);
         self.target.clear();
         self.target.extend(
-            (0..n).map(|i| batch.reward[i] / self.unit + gamma * batch.goes_on[i] * doubtful(a[i], b[i], doubt)),
+            (0..n).map(|i| batch.reward[i] / self.unit + batch.discount[i] * doubtful(a[i], b[i], doubt)),
         );
         let (target, scale) = (&self.target, 1.0 / n as f32);
         losses.reward = self.reward.add_gradient(&batch.state_action, n, |row, q| {
@@ -71,23 +80,30 @@ impl Critics {
         });
         self.reward.step();
 
-        let gamma = config.risk_gamma as f32;
-        let [a, b] = self.risk.forward_targets(&self.input, n);
+        let power = (config.risk_gamma.ln() / config.gamma.ln()) as f32;
+        let out = self.risk_target.forward(&self.input, n, &mut self.tape);
         self.target.clear();
-        self.target.extend(
-            (0..n).map(|i| batch.violation[i] + gamma * batch.goes_on[i] * sigmoid(Pick::Greatest.of(a[i], b[i]))),
-        );
-        let target = &self.target;
-        // Cross-entropy: unlike the squared error it has a slope where the critic is sure and wrong.
-        losses.risk = self.risk.add_gradient(&batch.state_action, n, |row, logit| {
-            let (c, y) = (sigmoid(logit), target[row].min(1.0));
+        self.target.extend((0..n).map(|i| match batch.discount[i] {
+            0.0 => batch.danger[i],
+            d => d.powf(power) * sigmoid(out[i]),
+        }));
+        let out = self.risk.net.forward(&batch.state_action, n, &mut self.tape);
+        self.d_out.resize(n, 0.0);
+        for i in 0..n {
+            let (c, y) = (sigmoid(out[i]), self.target[i]);
             losses.chance += f64::from(c);
-            let surprise = -(y * c.max(1e-7).ln() + (1.0 - y) * (1.0 - c).max(1e-7).ln());
-            (f64::from(surprise), scale * (c - y))
-        });
+            losses.risk -= f64::from(y * c.max(1e-7).ln() + (1.0 - y) * (1.0 - c).max(1e-7).ln());
+            self.d_out[i] = scale * (c - y);
+        }
+        let Model { net, grad, .. } = &mut self.risk;
+        net.backward(&batch.state_action, n, &mut self.tape, &self.d_out, Some(grad), None);
         self.risk.step();
-        for mean in [&mut losses.reward, &mut losses.value, &mut losses.risk, &mut losses.chance] {
+        polyak(&mut self.risk_target.params, &self.risk.net.params, config.tau as f32);
+        for mean in [&mut losses.reward, &mut losses.value] {
             *mean /= 2.0 * n as f64;
+        }
+        for mean in [&mut losses.risk, &mut losses.chance] {
+            *mean /= n as f64;
         }
         match losses.reward.is_finite() && losses.risk.is_finite() {
             true => Ok(losses),
@@ -95,7 +111,15 @@ impl Critics {
         }
     }
 
-    /// The gradient in the actions of −(1 − γ)·L(Q₁, Q₂) + λ·max_i C_i, summed over rows; gives the mean of that loss.
+    /// C of these steps.
+    pub(super) fn chances(&mut self, states: &[f32], actions: &[f32], out: &mut Vec<f32>) {
+        let n = actions.len() / self.action;
+        join(&mut self.input, &states[..n * self.obs], self.obs, actions, self.action);
+        out.clear();
+        out.extend(self.risk.net.forward(&self.input, n, &mut self.tape).iter().map(|x| sigmoid(*x)));
+    }
+
+    /// The gradient in the actions of −(1 − γ)·L(Q₁, Q₂) + λ·C, row by row, and C.
     pub(super) fn slope(
         &mut self,
         config: &AdaptConfig,
@@ -103,6 +127,7 @@ impl Critics {
         state: &[f32],
         actions: &[f32],
         d_action: &mut Vec<f32>,
+        chances: &mut Vec<f32>,
     ) -> f64 {
         let n = state.len() / self.obs;
         let (scale, doubt) = (1.0 - config.gamma as f32, config.doubt as f32);
@@ -122,27 +147,28 @@ impl Critics {
             );
             d_action.iter_mut().zip(&self.more).for_each(|(d, m)| *d += m);
         }
-        let mut chance = 0.0;
-        if price > 0.0 {
-            self.risk.forward(&self.input, n);
-            let slope = |_: usize, logit: f32| {
-                let c = sigmoid(logit);
-                chance += f64::from(c);
-                price * c * (1.0 - c)
-            };
-            self.risk.action_gradient(n, Pick::Greatest, self.obs, slope, &mut self.more);
-            d_action.iter_mut().zip(&self.more).for_each(|(d, m)| *d += m);
-        }
+        let out = self.risk.net.forward(&self.input, n, &mut self.tape);
+        chances.clear();
+        chances.extend(out.iter().map(|x| sigmoid(*x)));
+        let chance: f64 = chances.iter().map(|c| f64::from(*c)).sum();
+        self.chosen.clear();
+        self.chosen.extend(0..n as u32);
+        self.d_out.clear();
+        self.d_out.extend(chances.iter().map(|c| price * c * (1.0 - c)));
+        self.risk.net.input_gradient(&self.chosen, &mut self.tape, &self.d_out, self.obs, &mut self.more);
+        d_action.iter_mut().zip(&self.more).for_each(|(d, m)| *d += m);
         (f64::from(price) * chance - f64::from(scale) * value) / n as f64
     }
 
     pub(super) fn save<'a>(&'a self, to: &mut Saver<'a>) {
         self.reward.save("weights", "step_reward", to);
-        self.risk.save("weights", "step_risk", to);
+        self.risk.save("weights/step_risk", to);
+        to.f32s("weights/step_risk_target", &self.risk_target.params, 1);
     }
 
     pub(super) fn load(&mut self, from: &Loader) -> Result<()> {
         self.reward.load("weights", "step_reward", from)?;
-        self.risk.load("weights", "step_risk", from)
+        self.risk.load("weights/step_risk", from)?;
+        from.f32s_into("weights/step_risk_target", &mut self.risk_target.params)
     }
 }

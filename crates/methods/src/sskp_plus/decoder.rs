@@ -30,6 +30,7 @@ pub(super) struct Teacher {
     input: Vec<f32>,
     pub(super) actions: Vec<f32>,
     d_action: Vec<f32>,
+    pub(super) chances: Vec<f32>,
     tapes: [Tape; 3],
 }
 
@@ -54,6 +55,7 @@ impl Teacher {
             input: Vec::new(),
             actions: Vec::new(),
             d_action: Vec::new(),
+            chances: Vec::new(),
             tapes: Default::default(),
         }
     }
@@ -101,7 +103,7 @@ impl Teacher {
         let reference = self.reference.forward(&self.input, n, other);
         self.actions.clear();
         self.actions.extend(out.iter().map(|a| a.clamp(-1.0, 1.0)));
-        let loss = critics.slope(config, price, state, &self.actions, &mut self.d_action);
+        let loss = critics.slope(config, price, state, &self.actions, &mut self.d_action, &mut self.chances);
         let (scale, mut moved) = (1.0 / n as f32, 0.0);
         for (d, (a, r)) in self.d_action.iter_mut().zip(out.iter().zip(reference)) {
             // Descent goes against d: no further out where the robot's range has ended.

@@ -6,7 +6,6 @@ use sskp_blocks::demos::Demonstrations;
 use sskp_blocks::env::Spec;
 use sskp_blocks::offline::{OfflineReport, StageSeen, updates};
 use sskp_blocks::record::Metrics;
-use sskp_blocks::replay::{Batch, Replay};
 use sskp_blocks::rng::{Rng, RngState};
 use sskp_blocks::run::Run;
 use sskp_blocks::{Error, Result};
@@ -14,6 +13,7 @@ use sskp_blocks::{Error, Result};
 use super::config::{AdaptConfig, SskpPlusConfig};
 use super::critics::{Critics, Losses};
 use super::decoder::{SkillPolicy, Teacher};
+use super::steps::{Episode, StepBatch, Steps};
 use crate::sskp::Sskp;
 use crate::sskp::skill::SkillModel;
 use crate::{Actor, Method, Setup};
@@ -24,8 +24,12 @@ pub struct SskpPlus {
     pub(super) base: Sskp,
     critics: Critics,
     teacher: Teacher,
-    played: Replay,
-    demos: Replay,
+    played: Steps,
+    danger: Steps,
+    demos: Steps,
+    episode: Episode,
+    /// C̄: the mean risk of the steps that are played.
+    mean_risk: f64,
     learn_rng: Rng,
     noise_rng: Rng,
     pub(super) updates: u64,
@@ -36,7 +40,7 @@ pub struct SskpPlus {
     /// Since the last row of metrics.
     seen: Seen,
     // Scratch.
-    batch: Batch,
+    batch: StepBatch,
     state: Vec<f32>,
     next_state: Vec<f32>,
     noise: Vec<f32>,
@@ -57,6 +61,7 @@ struct SskpPlusState {
     updates: u64,
     steps: u64,
     fall_rate: f64,
+    mean_risk: f64,
     unit: f32,
     seen: Seen,
 }
@@ -79,15 +84,18 @@ impl SskpPlus {
         Ok(Self {
             critics: Critics::new(&config, obs, action, &mut rng),
             teacher: Teacher::new(&config, decoder, dim),
-            played: Replay::new(obs, action, config.replay),
-            demos: Replay::new(obs, action, config.replay),
+            played: Steps::new(obs, action, config.replay),
+            danger: Steps::new(obs, action, 100_000),
+            demos: Steps::new(obs, action, config.replay),
+            episode: Episode::default(),
+            mean_risk: 0.1,
             learn_rng: Rng::stream(seed, "step learner"),
             noise_rng: Rng::stream(seed, "action noise"),
             updates: 0,
             steps: 0,
-            fall_rate: config.allowed,
+            fall_rate: config.first_caution * config.allowed,
             seen: Seen::default(),
-            batch: Batch::default(),
+            batch: StepBatch::default(),
             state: vec![0.0; obs],
             next_state: vec![0.0; obs],
             noise: vec![0.0; action],
@@ -96,9 +104,14 @@ impl SskpPlus {
         })
     }
 
-    /// m: how many times as often as allowed it falls, 1 at least.
-    fn excess(&self) -> f64 {
-        (self.fall_rate / self.config.allowed).max(1.0)
+    /// m: how many times as often as allowed it falls.
+    pub(super) fn caution(&self) -> f64 {
+        (self.fall_rate / self.config.allowed).clamp(1.0 / self.config.boost, 10.0)
+    }
+
+    /// What of its deviation exploration keeps.
+    pub(super) fn boldness(&self) -> f64 {
+        (1.0 / self.caution()).min(1.0)
     }
 
     fn remember_demonstrations(&mut self, demos: &Demonstrations) {
@@ -106,22 +119,27 @@ impl SskpPlus {
         self.critics.unit = ((total / demos.steps().max(1) as f64).abs() as f32).max(1e-3);
         let standardiser = self.base.skills.standardiser.clone();
         for (e, trajectory) in demos.trajectories().iter().enumerate() {
-            for t in 0..trajectory.steps() {
+            self.episode.clear();
+            for t in 0..=trajectory.steps() {
                 standardiser.apply(demos.state(e, t), &mut self.state);
-                standardiser.apply(demos.state(e, t + 1), &mut self.next_state);
-                let (action, reward) = (demos.actions(e, t, 1), trajectory.rewards[t]);
-                self.demos.push(&self.state, action, reward, trajectory.end_at(t), &self.next_state);
+                self.episode.states.extend_from_slice(&self.state);
             }
+            self.episode.actions.extend_from_slice(demos.actions(e, 0, trajectory.steps()));
+            self.episode.rewards.extend_from_slice(&trajectory.rewards);
+            let end = (trajectory.steps() > 0).then(|| trajectory.end_at(trajectory.steps() - 1)).flatten();
+            self.demos.push(&self.config, &self.episode, end, 0);
         }
+        self.episode.clear();
     }
 
     /// Plays a skill as [`Sskp::play`] does, with noise on the actions.
     pub(super) fn play(&mut self, z: &[f32], run: &mut Run) -> Result<()> {
+        let boldness = self.boldness();
         let Self { base, noise_rng, noise, config, .. } = self;
         let horizon = base.skills.config().horizon;
         let Sskp { skills, segment, next_state, .. } = base;
         let SkillModel { decoder, standardiser, .. } = skills;
-        let sigma = if config.on { config.noise as f32 } else { 0.0 };
+        let sigma = if config.on { (config.noise * boldness) as f32 } else { 0.0 };
         decoder.begin(z);
         run.execute(horizon, segment, |k, state, action| {
             standardiser.apply(state, next_state);
@@ -133,21 +151,39 @@ impl SskpPlus {
         })
     }
 
-    /// Keeps the steps of the skill that was just played.
-    pub(super) fn remember_steps(&mut self) {
+    /// Keeps the steps of the skill that was just played, and those of the episode where it was its last.
+    pub(super) fn remember_steps(&mut self, over: bool) {
         let segment = &self.base.segment;
-        let (obs, action) = (self.state.len(), self.noise.len());
+        let obs = self.state.len();
         let standardiser = &self.base.skills.standardiser;
-        for t in 0..segment.steps {
-            standardiser.apply(&segment.states[t * obs..][..obs], &mut self.state);
-            standardiser.apply(&segment.states[(t + 1) * obs..][..obs], &mut self.next_state);
-            let end = segment.end.filter(|_| t + 1 == segment.steps);
-            let played = &segment.actions[t * action..][..action];
-            self.played.push(&self.state, played, segment.rewards[t], end, &self.next_state);
+        for state in segment.states.chunks_exact(obs).take(segment.steps) {
+            standardiser.apply(state, &mut self.state);
+            self.episode.states.extend_from_slice(&self.state);
         }
+        self.episode.actions.extend_from_slice(&segment.actions);
+        self.episode.rewards.extend_from_slice(&segment.rewards);
         self.steps += segment.steps as u64;
+        let violated = segment.violated();
+        if over {
+            standardiser.apply(&segment.states[segment.steps * obs..][..obs], &mut self.state);
+            self.episode.states.extend_from_slice(&self.state);
+            if let Ok(path) = std::env::var("SSKP_DUMP") {
+                use std::io::Write as _;
+                let mut out = Vec::new();
+                self.critics.chances(&self.episode.states, &self.episode.actions, &mut out);
+                let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+                let text: Vec<String> = out.iter().map(|c| format!("{c:.5}")).collect();
+                writeln!(file, "{} {} {}", self.steps, u8::from(violated), text.join(" ")).unwrap();
+            }
+            self.played.push(&self.config, &self.episode, segment.end, 0);
+            if violated {
+                let from = self.episode.rewards.len().saturating_sub(self.config.risk_horizon);
+                self.danger.push(&self.config, &self.episode, segment.end, from);
+            }
+            self.episode.clear();
+        }
         let forgotten = (-(segment.steps as f64) / self.config.window).exp();
-        self.fall_rate = forgotten * self.fall_rate + f64::from(u8::from(segment.violated())) / self.config.window;
+        self.fall_rate = forgotten * self.fall_rate + f64::from(u8::from(violated)) / self.config.window;
     }
 
     /// Updates that are due.
@@ -156,7 +192,7 @@ impl SskpPlus {
             return Ok(());
         }
         let due = self.config.offline_updates + (self.steps as f64 * self.config.updates_per_step) as u64;
-        while self.updates < due {
+        while self.updates < due && !self.played.is_empty() {
             self.update()?;
         }
         Ok(())
@@ -165,13 +201,18 @@ impl SskpPlus {
     /// One update of the critics, and of the decoder where it is its turn.
     pub fn update(&mut self) -> Result<()> {
         let config = &self.config;
-        let from_demos = match self.played.is_empty() {
-            true => config.batch,
-            false => (config.demo_share * config.batch as f64).round() as usize,
+        let n = config.batch;
+        let share = |share: f64| (share * n as f64).round() as usize;
+        let (from_demos, danger) = match (self.played.is_empty(), self.danger.is_empty()) {
+            (true, _) => (n, 0),
+            (false, true) => (share(config.demo_share), 0),
+            (false, false) => (share(config.demo_share), share(config.danger_share)),
         };
-        let rings = [&self.demos, if self.played.is_empty() { &self.demos } else { &self.played }];
-        Replay::sample_two(rings, Some(from_demos), config.batch, &mut self.learn_rng, &mut self.batch);
-        let excess = self.excess();
+        self.demos.begin(n, &mut self.batch);
+        self.demos.sample(0, from_demos, &mut self.learn_rng, &mut self.batch);
+        self.danger.sample(from_demos, from_demos + danger, &mut self.learn_rng, &mut self.batch);
+        self.played.sample(from_demos + danger, n, &mut self.learn_rng, &mut self.batch);
+        let caution = self.caution();
         let config = &self.config;
         let policy = SkillPolicy { net: self.base.policy.actor(), bound: &self.base.planner.bound };
         self.teacher.next_actions(config, &policy, &self.batch.next_state, &mut self.learn_rng);
@@ -183,10 +224,14 @@ impl SskpPlus {
         }
         if self.steps >= config.warm_up_steps && self.updates.is_multiple_of(config.decoder_every) {
             self.teacher.choose(&policy, &self.batch.state, &mut self.learn_rng);
-            let weights = [config.price, config.hold].map(|w| (w * excess) as f32);
+            let price = config.price * caution / (self.mean_risk + config.negligible);
+            let weights = [price, config.hold * caution].map(|w| w as f32);
             let decoder = self.base.skills.decoder.net_mut().expect("a closed loop, or it would have been refused");
             let [_, moved] = self.teacher.gradient(config, decoder, &mut self.critics, &self.batch.state, weights);
-            self.teacher.step(config, decoder, (config.follow / excess) as f32);
+            self.teacher.step(config, decoder, (config.follow / caution) as f32);
+            let played = &self.teacher.chances[from_demos + danger..];
+            let mean = played.iter().map(|c| f64::from(*c)).sum::<f64>() / played.len().max(1) as f64;
+            self.mean_risk += 1e-3 * (mean - self.mean_risk);
             self.seen.moved += moved;
             self.seen.decoder_updates += 1.0;
         }
@@ -200,6 +245,7 @@ impl SskpPlus {
         names.into_iter().zip(losses).for_each(|(name, sum)| metrics.push(name, sum / updates.max(1.0)));
         metrics.push("Decoder/from_reference", (moved / decoder_updates.max(1.0)).sqrt());
         metrics.push("Decoder/fall_rate", self.fall_rate);
+        metrics.push("Decoder/mean_risk", self.mean_risk);
     }
 }
 
@@ -242,6 +288,7 @@ impl Method for SskpPlus {
         self.critics.save(to);
         self.teacher.save(to);
         self.played.save("steps", to);
+        self.danger.save("danger", to);
         self.demos.save("demonstrations", to);
         let state = SskpPlusState {
             learn_rng: self.learn_rng.save(),
@@ -249,6 +296,7 @@ impl Method for SskpPlus {
             updates: self.updates,
             steps: self.steps,
             fall_rate: self.fall_rate,
+            mean_risk: self.mean_risk,
             unit: self.critics.unit,
             seen: self.seen,
         };
@@ -260,12 +308,13 @@ impl Method for SskpPlus {
         self.critics.load(from)?;
         self.teacher.load(from)?;
         self.played.load("steps", from)?;
+        self.danger.load("danger", from)?;
         self.demos.load("demonstrations", from)?;
         let state: SskpPlusState = from.json("sskp-plus")?;
         self.learn_rng = Rng::load(&state.learn_rng)?;
         self.noise_rng = Rng::load(&state.noise_rng)?;
         (self.updates, self.steps, self.fall_rate) = (state.updates, state.steps, state.fall_rate);
-        (self.critics.unit, self.seen) = (state.unit, state.seen);
+        (self.critics.unit, self.seen, self.mean_risk) = (state.unit, state.seen, state.mean_risk);
         Ok(())
     }
 

@@ -6,6 +6,7 @@ mod critics;
 mod decoder;
 mod learner;
 mod online;
+mod steps;
 
 pub use config::{AdaptConfig, SskpPlusConfig};
 pub use learner::SskpPlus;

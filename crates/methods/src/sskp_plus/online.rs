@@ -18,7 +18,8 @@ impl SskpPlus {
                 // Line 4: z_t ← Risk_Planning(π_θ(·|s_t), P_ζ(c|s_t, z)).
                 let planning = Instant::now();
                 self.base.observe(run.state());
-                self.base.policy_now.widen(self.config.spread as f32);
+                let spread = self.config.spread * self.boldness();
+                self.base.policy_now.widen(spread as f32);
                 let z = self.base.plan();
                 run.add_time("planning", planning);
                 // Lines 5–7: the skill, with noise on its actions.
@@ -28,7 +29,7 @@ impl SskpPlus {
                 self.base.add_pairs(&z, run.over());
                 // + The steps it was made of, and what there is to learn from them.
                 let learning = Instant::now();
-                self.remember_steps();
+                self.remember_steps(run.over());
                 self.catch_up()?;
                 run.add_time("decoder", learning);
             }
