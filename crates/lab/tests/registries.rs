@@ -187,15 +187,21 @@ fn toy_task(algo: &str) -> (Vec<String>, u64, f64, usize) {
             // Four seeds earned 21 to 51 and did not fall. With ten sampled actions one of them stands still, and does not fall either.
             (with_demos(set(&keys)), 8000, 18.0, 1)
         }
-        "sskp" | "sskp-np" | "sskp-wo-rp" | "spirl" => {
+        "sskp" | "sskp-np" | "sskp-wo-rp" | "spirl" | "sskp-plus" | "sskp-plus-wo-rp" => {
             let mut keys = vec!["skill.hidden=32", "skill.prior_width=32", "skill.prior_layers=2", "skill.steps=2000"];
             keys.extend(["skill.batch=64", "risk.width=64", "risk.steps=1500", "risk.batch=128"]);
             keys.extend(["planner.samples=128", "planner.elites=16", "policy.learner.width=64", "policy.batch=64"]);
             keys.extend(["policy.learner.rate=1e-3", "policy.warm_up=64", "policy.updates_per_skill=4"]);
             // The toy earns a tenth of what a robot does per step.
             keys.push("policy.reward_scale=1.0");
+            if algo.starts_with("sskp-plus") {
+                keys.extend(["adapt.width=64", "adapt.batch=64", "adapt.offline_updates=2000", "adapt.rate=1e-3"]);
+                keys.extend(["adapt.warm_up_steps=500", "adapt.decoder_rate=1e-3", "adapt.window=2000.0"]);
+                keys.extend(["adapt.allowed=1e-3", "adapt.follow=1e-3", "adapt.gamma=0.95", "adapt.risk_gamma=0.9"]);
+            }
             let sets = with_demos(set(&keys));
             match algo {
+                "sskp-plus" | "sskp-plus-wo-rp" => (sets, 12_000, 40.0, 1),
                 // Five seeds each earned 35.3 to 37.3, 34.3 to 36.0 and 33.1 to 34.8, and never fell.
                 "sskp" => (sets, 12_000, 33.0, 1),
                 "sskp-np" => (sets, 12_000, 32.0, 1),

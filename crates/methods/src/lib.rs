@@ -181,7 +181,18 @@ pub const METHODS: &[Entry] = &[
         skills: Some(sskp_plus::config::settings_of_skills),
         updates_per_step: sskp_plus::config::updates_per_step,
         defaults: |_| settings(&sskp_plus::SskpPlusConfig::default()),
-        build: |spec, text, setup| Ok(Box::new(sskp_plus::SskpPlus::new(spec, parse(setup.table, text)?, setup)?)),
+        build: |spec, text, setup| sskp_plus(spec, text, setup, Planning::Risk),
+    },
+    Entry {
+        name: "sskp-plus-wo-rp",
+        table: "sskp-plus",
+        title: "SSkP+ w/o RP",
+        about: "SSkP+ without risk planning: skills are samples of the policy",
+        demos: true,
+        skills: Some(sskp_plus::config::settings_of_skills),
+        updates_per_step: sskp_plus::config::updates_per_step,
+        defaults: |_| settings(&sskp_plus::SskpPlusConfig::default()),
+        build: |spec, text, setup| sskp_plus(spec, text, setup, Planning::Off),
     },
     Entry {
         name: "sskp-np",
@@ -253,6 +264,13 @@ fn sskp(spec: &Spec, text: &str, setup: Setup, planning: Planning) -> Result<Box
     let mut config: sskp::SskpConfig = parse(setup.table, text)?;
     config.planner.planning = planning;
     Ok(Box::new(sskp::Sskp::new(spec, config, setup)?))
+}
+
+/// SSkP+ or its ablation, in the same way.
+fn sskp_plus(spec: &Spec, text: &str, setup: Setup, planning: Planning) -> Result<Box<dyn Method>> {
+    let mut config: sskp_plus::SskpPlusConfig = parse(setup.table, text)?;
+    config.planner.planning = planning;
+    Ok(Box::new(sskp_plus::SskpPlus::new(spec, config, setup)?))
 }
 
 /// The setting of that name, which most methods have.

@@ -124,7 +124,7 @@ fn shrink(table: &toml::Table, path: &str, sets: &mut Vec<String>) {
             ("relabel", _) => 0,
             // Of pre-training; the run's own are `total_steps`.
             ("steps" | "offline_updates", _) => 20,
-            ("warm_up" | "elites", _) => 8,
+            ("warm_up" | "elites" | "warm_up_steps", _) => 8,
             _ => continue,
         };
         sets.push(format!("{path}.{key}={small}"));

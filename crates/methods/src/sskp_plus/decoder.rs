@@ -1,10 +1,10 @@
 //! The decoder's update: up the reward critics, down the risk critics, not far from the reference.
 //!
 //! ```text
-//! L(ν) = mean over s, z ~ π_θ(·|s) of  −(1 − γ)·L(Q₁, Q₂)(s, a) + λ·max_i C_i(s, a) + w·|a − ref(s, z)|²,  a = dec_ν(s, z)
-//! ref ← ref + f·(dec − ref)
+//! L(ν) = mean over s, z ~ π_θ(·|s) of  −(1 − γ)·L(Q₁, Q₂)(s, a) + λ·C(s, a) + w·m·|a − ref(s, z)|²,  a = dec_ν(s, z)
+//! ref ← ref + (f/m)·(dec − ref)
 //! ```
-//! With ρ violations per step lately and ρ* allowed ones, m = max(1, ρ/ρ*): w and λ grow with m, f shrinks with it.
+//! m is the caution of [`super::caution`].
 
 use sskp_blocks::Result;
 use sskp_blocks::checkpoint::{Loader, Saver};
@@ -30,7 +30,6 @@ pub(super) struct Teacher {
     input: Vec<f32>,
     pub(super) actions: Vec<f32>,
     d_action: Vec<f32>,
-    pub(super) chances: Vec<f32>,
     tapes: [Tape; 3],
 }
 
@@ -55,7 +54,6 @@ impl Teacher {
             input: Vec::new(),
             actions: Vec::new(),
             d_action: Vec::new(),
-            chances: Vec::new(),
             tapes: Default::default(),
         }
     }
@@ -103,7 +101,7 @@ impl Teacher {
         let reference = self.reference.forward(&self.input, n, other);
         self.actions.clear();
         self.actions.extend(out.iter().map(|a| a.clamp(-1.0, 1.0)));
-        let loss = critics.slope(config, price, state, &self.actions, &mut self.d_action, &mut self.chances);
+        let loss = critics.slope(config, price, state, &self.actions, &mut self.d_action);
         let (scale, mut moved) = (1.0 / n as f32, 0.0);
         for (d, (a, r)) in self.d_action.iter_mut().zip(out.iter().zip(reference)) {
             // Descent goes against d: no further out where the robot's range has ended.

@@ -1,13 +1,22 @@
-//! Single steps as the critics learn them: rewards summed over the next few, and how near a violation came.
+//! Single steps as the critics learn them: the rewards of the next few, whether a violation came among them, and where they led.
 
 use sskp_blocks::checkpoint::{Loader, Saver};
 use sskp_blocks::env::End;
 use sskp_blocks::rng::Rng;
 use sskp_blocks::{Error, Result};
 
-use super::config::AdaptConfig;
+/// What counts how much.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ahead {
+    /// n: steps that are summed.
+    pub(super) steps: usize,
+    /// γ.
+    pub(super) gamma: f64,
+    /// γ_c.
+    pub(super) risk_gamma: f64,
+}
 
-/// What happened in one episode: standardised states, one more than actions.
+/// An episode: standardised states, one more than actions and rewards.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Episode {
     pub(super) states: Vec<f32>,
@@ -23,8 +32,10 @@ impl Episode {
     }
 }
 
-/// A ring of rows `[s, a, R, d, y, s_n]`: R the discounted rewards of the next n steps, d what the value of s_n counts (γⁿ, 0 where
-/// nothing follows), y = γ_c^k where a violation came k steps later, 0 where none did, −1 where the time limit came first.
+/// A ring of rows `[s, a, R, d, y, e, s_m]`, m steps on: m = n, or fewer where the episode ended before.
+///
+/// R: discounted rewards of those steps. d: γᵐ, 0 where nothing follows. y: γ_c^k where the violation came k steps after this one, else 0. e:
+/// γ_cᵐ, 0 where nothing follows. Time limits are not ends.
 #[derive(Clone, Debug)]
 pub(super) struct Steps {
     obs: usize,
@@ -38,13 +49,23 @@ pub(super) struct Steps {
 #[derive(Clone, Debug, Default)]
 pub(super) struct StepBatch {
     pub(super) rows: usize,
+    /// `[s, a]`.
     pub(super) state_action: Vec<f32>,
     pub(super) state: Vec<f32>,
+    /// R.
     pub(super) reward: Vec<f32>,
+    /// d.
     pub(super) discount: Vec<f32>,
-    pub(super) danger: Vec<f32>,
+    /// y.
+    pub(super) violation: Vec<f32>,
+    /// e.
+    pub(super) risk_discount: Vec<f32>,
+    /// s_m.
     pub(super) next_state: Vec<f32>,
 }
+
+/// R, d, y, e.
+const NUMBERS: usize = 4;
 
 impl Steps {
     pub(super) fn new(obs: usize, action: usize, capacity: usize) -> Self {
@@ -52,10 +73,10 @@ impl Steps {
     }
 
     fn stride(&self) -> usize {
-        2 * self.obs + self.action + 3
+        2 * self.obs + self.action + NUMBERS
     }
 
-    pub(super) fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.rows.len() / self.stride()
     }
 
@@ -63,33 +84,32 @@ impl Steps {
         self.rows.is_empty()
     }
 
-    /// Adds the steps of an episode from step `from` on.
-    pub(super) fn push(&mut self, config: &AdaptConfig, episode: &Episode, end: Option<End>, from: usize) {
-        let total = episode.rewards.len();
-        let (gamma, risk_gamma) = (config.gamma, config.risk_gamma);
-        for t in from..total {
-            let (mut sum, mut discount, mut at) = (0.0, 1.0, t);
-            while at < total && at < t + config.returns {
-                sum += discount * f64::from(episode.rewards[at]);
-                discount *= gamma;
-                at += 1;
-            }
-            if at == total && matches!(end, Some(End::Violation | End::Terminated)) {
-                discount = 0.0;
-            }
-            let danger = match end {
-                Some(End::Violation) if at == total => risk_gamma.powi((total - 1 - t) as i32),
-                _ => 0.0,
+    /// Adds the steps of an episode.
+    pub(super) fn push(&mut self, ahead: Ahead, episode: &Episode, end: Option<End>) {
+        let (obs, action, total) = (self.obs, self.action, episode.rewards.len());
+        assert!(episode.states.len() == (total + 1) * obs && episode.actions.len() == total * action);
+        for t in 0..total {
+            let to = total.min(t + ahead.steps);
+            let discounted = |sum: f64, reward: &f32| f64::from(*reward) + ahead.gamma * sum;
+            let reward = episode.rewards[t..to].iter().rev().fold(0.0, discounted);
+            let steps = (to - t) as i32;
+            let [discount, violation, risk_discount] = match end {
+                Some(End::Violation) if to == total => [0.0, ahead.risk_gamma.powi(steps - 1), 0.0],
+                Some(End::Terminated) if to == total => [0.0; 3],
+                _ => [ahead.gamma.powi(steps), 0.0, ahead.risk_gamma.powi(steps)],
             };
-            let (obs, action) = (self.obs, self.action);
             let row = self.place();
-            row[..obs].copy_from_slice(&episode.states[t * obs..][..obs]);
-            row[obs..obs + action].copy_from_slice(&episode.actions[t * action..][..action]);
-            row[obs + action..obs + action + 3].copy_from_slice(&[sum, discount, danger].map(|x| x as f32));
-            row[obs + action + 3..].copy_from_slice(&episode.states[at * obs..][..obs]);
+            let (s, rest) = row.split_at_mut(obs);
+            let (a, rest) = rest.split_at_mut(action);
+            let (numbers, next) = rest.split_at_mut(NUMBERS);
+            s.copy_from_slice(&episode.states[t * obs..][..obs]);
+            a.copy_from_slice(&episode.actions[t * action..][..action]);
+            numbers.copy_from_slice(&[reward, discount, violation, risk_discount].map(|x| x as f32));
+            next.copy_from_slice(&episode.states[to * obs..][..obs]);
         }
     }
 
+    /// The row to write next: a new one, or the oldest.
     fn place(&mut self) -> &mut [f32] {
         let stride = self.stride();
         if self.len() < self.capacity && self.next == self.len() {
@@ -100,27 +120,19 @@ impl Steps {
         &mut self.rows[at..][..stride]
     }
 
-    /// Draws rows with replacement into rows `from..to` of a minibatch.
-    pub(super) fn sample(&self, from: usize, to: usize, rng: &mut Rng, batch: &mut StepBatch) {
-        let (obs, action) = (self.obs, self.action);
+    /// Draws rows with replacement: the first `from_first` of `n` out of one ring, the others out of another.
+    pub(super) fn sample([first, second]: [&Steps; 2], from_first: usize, n: usize, rng: &mut Rng, to: &mut StepBatch) {
+        let (obs, action, stride) = (first.obs, first.action, first.stride());
         let both = obs + action;
-        for i in from..to {
-            let row = &self.rows[rng.below(self.len()) * self.stride()..][..self.stride()];
-            batch.state_action[i * both..][..both].copy_from_slice(&row[..both]);
-            batch.state[i * obs..][..obs].copy_from_slice(&row[..obs]);
-            (batch.reward[i], batch.discount[i], batch.danger[i]) = (row[both], row[both + 1], row[both + 2]);
-            batch.next_state[i * obs..][..obs].copy_from_slice(&row[both + 3..]);
-        }
-    }
-
-    /// Room for a minibatch of these sizes.
-    pub(super) fn begin(&self, rows: usize, batch: &mut StepBatch) {
-        batch.rows = rows;
-        batch.state_action.resize(rows * (self.obs + self.action), 0.0);
-        batch.state.resize(rows * self.obs, 0.0);
-        batch.next_state.resize(rows * self.obs, 0.0);
-        for column in [&mut batch.reward, &mut batch.discount, &mut batch.danger] {
-            column.resize(rows, 0.0);
+        to.begin(n, obs, action);
+        for i in 0..n {
+            let ring = if i < from_first { first } else { second };
+            let row = &ring.rows[rng.below(ring.len()) * stride..][..stride];
+            to.state_action[i * both..][..both].copy_from_slice(&row[..both]);
+            to.state[i * obs..][..obs].copy_from_slice(&row[..obs]);
+            (to.reward[i], to.discount[i]) = (row[both], row[both + 1]);
+            (to.violation[i], to.risk_discount[i]) = (row[both + 2], row[both + 3]);
+            to.next_state[i * obs..][..obs].copy_from_slice(&row[both + NUMBERS..]);
         }
     }
 
@@ -137,5 +149,74 @@ impl Steps {
             return Err(Error::Checkpoint { path: from.path.clone(), why });
         }
         Ok(())
+    }
+}
+
+impl StepBatch {
+    fn begin(&mut self, n: usize, obs: usize, action: usize) {
+        self.rows = n;
+        self.state_action.resize(n * (obs + action), 0.0);
+        self.state.resize(n * obs, 0.0);
+        self.next_state.resize(n * obs, 0.0);
+        for column in [&mut self.reward, &mut self.discount, &mut self.violation, &mut self.risk_discount] {
+            column.resize(n, 0.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AHEAD: Ahead = Ahead { steps: 3, gamma: 0.5, risk_gamma: 0.8 };
+
+    /// R, d, y, e and s_m of every step of an episode of four, whose state at t is t and whose reward is t + 1.
+    fn rows(end: Option<End>) -> Vec<[f32; 5]> {
+        let mut steps = Steps::new(1, 1, 100);
+        let episode = Episode {
+            states: vec![0.0, 1.0, 2.0, 3.0, 4.0],
+            actions: vec![0.0, 0.1, 0.2, 0.3],
+            rewards: vec![1.0, 2.0, 3.0, 4.0],
+        };
+        steps.push(AHEAD, &episode, end);
+        steps.rows.chunks_exact(7).map(|row| row[2..].try_into().unwrap()).collect()
+    }
+
+    #[test]
+    fn three_steps_ahead_by_hand() {
+        // 1 + 2/2 + 3/4, 2 + 3/2 + 4/4, 3 + 4/2, 4.
+        let rewards = [2.75, 4.5, 5.0, 4.0];
+        let goes_on = rows(Some(End::Truncated));
+        let expected =
+            [[0.125, 0.0, 0.512, 3.0], [0.125, 0.0, 0.512, 4.0], [0.25, 0.0, 0.64, 4.0], [0.5, 0.0, 0.8, 4.0]];
+        for (row, (reward, rest)) in goes_on.iter().zip(rewards.iter().zip(expected)) {
+            assert!((row[0] - reward).abs() < 1e-6 && row[1..].iter().zip(rest).all(|(a, b)| (a - b).abs() < 1e-6));
+        }
+        let fell = rows(Some(End::Violation));
+        assert_eq!(fell[0], goes_on[0], "the first does not see the end");
+        // Two, one and no steps before the violating one: 0.64, 0.8, 1; nothing follows.
+        for (row, y) in fell[1..].iter().zip([0.64, 0.8, 1.0]) {
+            assert!(row[1] == 0.0 && row[3] == 0.0 && (row[2] - y).abs() < 1e-6, "{row:?}");
+        }
+        let ended = rows(Some(End::Terminated));
+        assert!(ended[1..].iter().all(|row| row[1..4] == [0.0; 3]), "{ended:?}");
+    }
+
+    #[test]
+    fn the_ring_overwrites_the_oldest_and_minibatches_are_drawn_from_both() {
+        let (mut first, mut second) = (Steps::new(1, 1, 3), Steps::new(1, 1, 10));
+        let episode = |from: f32| Episode {
+            states: (0..6).map(|t| from + t as f32).collect(),
+            actions: vec![0.5; 5],
+            rewards: vec![1.0; 5],
+        };
+        first.push(AHEAD, &episode(0.0), None);
+        second.push(AHEAD, &episode(100.0), None);
+        let mut batch = StepBatch::default();
+        Steps::sample([&first, &second], 40, 100, &mut Rng::stream(0, "steps"), &mut batch);
+        // Of five steps the ring of three has kept 2, 3 and 4.
+        assert!(batch.state[..40].iter().all(|s| (2.0..=4.0).contains(s)), "{:?}", &batch.state[..40]);
+        assert!(batch.state[40..].iter().all(|s| *s >= 100.0));
+        assert!((0..100).all(|i| batch.state_action[2 * i..][..2] == [batch.state[i], 0.5]));
     }
 }
