@@ -392,7 +392,60 @@ def sskp_skills(adam, obs, action, batch):
     return update, learns
 
 
-ROWS = [sac, recovery_rl, cpq, smbpo_model, smbpo_policy, sskp_policy, sskp_risk, sskp_skills]
+def sskp_plus_steps(adam, obs, action, batch):
+    """Two updates of the critics of single steps, and one of the decoder."""
+    dim, gamma, risk_gamma, price, hold, follow, tau = 10, 0.99, 0.98, 10.0, 0.1, 4e-5, 5e-3
+    data = transitions(obs, action)
+    policy, decoder = skill_prior(obs, dim), mlp(obs + dim, 128, 128, action)
+    reference, slow = (copy.deepcopy(decoder).requires_grad_(False) for _ in range(2))
+    critics, risk = Twin((obs + action, 256, 256, 1), tau), mlp(obs + action, 256, 256, 1)
+    slow_risk = copy.deepcopy(risk).requires_grad_(False)
+    optimisers = [adam(parameters([net]), 5e-4) for net in (critics.nets, risk)] + [adam(decoder.parameters(), 1e-4)]
+
+    def both(a, b):
+        return torch.cat([a, b], dim=-1)
+
+    def learn_critics():
+        state, played, reward, violation, after = draw(data, batch)
+        goes_on = 1 - violation
+        with torch.no_grad():
+            noise = (0.1 * torch.randn(batch, action)).clamp(-0.25, 0.25)
+            chosen = (slow(both(after, sample(policy(after)))).clamp(-1, 1) + noise).clamp(-1, 1)
+            value = reward + gamma**3 * goes_on * torch.minimum(*critics.target(after, chosen))
+            chance = violation + risk_gamma**3 * goes_on * slow_risk(both(after, chosen)).squeeze(-1).sigmoid()
+        step(optimisers[0], sum(F.mse_loss(q, value) for q in critics(state, played)))
+        logits = risk(both(state, played)).squeeze(-1)
+        step(optimisers[1], F.binary_cross_entropy_with_logits(logits, chance))
+        critics.follow()
+        with torch.no_grad():
+            for target, net in zip(slow_risk.parameters(), risk.parameters()):
+                target.lerp_(net, tau)
+        return state
+
+    def update():
+        learn_critics()
+        state = learn_critics()
+        critics.freeze(True)
+        risk.requires_grad_(False)
+        with torch.no_grad():
+            skilled = both(state, sample(policy(state)))
+            anchor = reference(skilled)
+        out = decoder(skilled)
+        acted = out.clamp(-1, 1)
+        danger = risk(both(state, acted)).squeeze(-1).sigmoid()
+        gain = (1 - gamma) * torch.minimum(*critics(state, acted))
+        step(optimisers[2], (price * danger - gain + hold * (out - anchor).square().sum(-1)).mean())
+        critics.freeze(False)
+        risk.requires_grad_(True)
+        with torch.no_grad():
+            for target, rate in ((slow, tau), (reference, follow)):
+                for a, b in zip(target.parameters(), decoder.parameters()):
+                    a.lerp_(b, rate)
+
+    return update, [critics.nets, risk, decoder]
+
+
+ROWS = [sac, recovery_rl, cpq, smbpo_model, smbpo_policy, sskp_policy, sskp_risk, sskp_skills, sskp_plus_steps]
 
 
 # Measuring.

@@ -12,7 +12,6 @@ use sskp_blocks::env::{End, Spec};
 use sskp_blocks::replay::Replay;
 use sskp_blocks::rng::Rng;
 
-use sskp_methods::Setup;
 use sskp_methods::cpq::{Cpq, CpqConfig};
 use sskp_methods::recovery_rl::{RecoveryRl, RecoveryRlConfig};
 use sskp_methods::sac::{Sac, SacConfig};
@@ -20,9 +19,12 @@ use sskp_methods::smbpo::dynamics::Dynamics;
 use sskp_methods::smbpo::{Smbpo, SmbpoConfig};
 use sskp_methods::sskp::decoder::DecoderKind;
 use sskp_methods::sskp::pairs::Pairs;
+use sskp_methods::sskp::planner::Planning;
 use sskp_methods::sskp::risk::RiskPredictor;
 use sskp_methods::sskp::skill::{SkillModel, Windows};
 use sskp_methods::sskp::{RiskConfig, SkillConfig, Sskp, SskpConfig};
+use sskp_methods::sskp_plus::{SskpPlus, SskpPlusConfig};
+use sskp_methods::{Method as _, Setup};
 
 /// An update and who does it.
 pub struct Row {
@@ -54,6 +56,7 @@ pub const ROWS: &[Row] = &[
     Row { name: "sskp-policy", methods: &["sskp", "sskp-np", "sskp-wo-rp", "spirl"], build: sskp_policy },
     Row { name: "sskp-risk", methods: &["sskp", "sskp-np"], build: sskp_risk },
     Row { name: "sskp-skills", methods: &["sskp", "sskp-np", "sskp-wo-rp", "spirl"], build: sskp_skills },
+    Row { name: "sskp-plus-steps", methods: &["sskp-plus", "sskp-plus-wo-rp"], build: sskp_plus_steps },
 ];
 
 /// Transitions, states or steps of demonstrations to draw from: more than a cache of the second level holds, as in a run.
@@ -170,12 +173,9 @@ fn sskp_risk(spec: &Spec) -> Result<Update> {
     Ok(Update { batch, parameters, once: Box::new(once) })
 }
 
-/// Encoder, decoder and prior on a minibatch of windows (section 4.1).
-fn sskp_skills(spec: &Spec) -> Result<Update> {
-    let config = SkillConfig { decoder: DecoderKind::OpenLoop, ..Default::default() };
-    let (obs, action, batch) = (spec.obs_dim, spec.action_dim, config.batch);
-    let (horizon, mut noise) = (config.horizon, vec![0.0; batch * config.dim]);
-    let mut rng = rng();
+/// Demonstrations of no robot: steps to draw from, with no violation among them.
+fn demonstrations(spec: &Spec) -> Result<Demonstrations> {
+    let (obs, action, mut rng) = (spec.obs_dim, spec.action_dim, rng());
     let mut demos = Demonstrations::new(&spec.name, obs, action);
     const EPISODE: usize = 100;
     for _ in 0..KEPT / EPISODE {
@@ -185,15 +185,37 @@ fn sskp_skills(spec: &Spec) -> Result<Update> {
         let [rewards, costs] = [(); 2].map(|()| vec![0.0; EPISODE]);
         demos.push(Trajectory { observations, actions, rewards, costs, end: Ending::Truncated })?;
     }
+    Ok(demos)
+}
+
+/// Encoder, decoder and prior on a minibatch of windows (section 4.1).
+fn sskp_skills(spec: &Spec) -> Result<Update> {
+    let config = SkillConfig { decoder: DecoderKind::OpenLoop, ..Default::default() };
+    let (batch, horizon) = (config.batch, config.horizon);
+    let (mut rng, mut noise) = (rng(), vec![0.0; batch * config.dim]);
+    let demos = demonstrations(spec)?;
     let starts: Vec<_> = demos.window_starts(horizon).collect();
     let mut windows = Windows::default();
-    let mut skills = SkillModel::new(config, obs, action, &mut rng);
+    let mut skills = SkillModel::new(config, spec.obs_dim, spec.action_dim, &mut rng);
     let parameters = skills.parameters();
     let once = move || {
         skills.update(&demos, &starts, &mut rng, &mut windows, &mut noise);
         Ok(())
     };
     Ok(Update { batch, parameters, once: Box::new(once) })
+}
+
+/// The critics of single steps and, with every other of their updates, the decoder: two updates of the critics and one of the decoder.
+fn sskp_plus_steps(spec: &Spec) -> Result<Update> {
+    let mut config = SskpPlusConfig::default();
+    config.planner.planning = Planning::Off;
+    (config.skill.steps, config.adapt.offline_updates, config.adapt.warm_up_steps) = (1, 0, 0);
+    config.adapt.width = 256;
+    let (batch, every) = (config.adapt.batch, config.adapt.decoder_every);
+    let mut learner = SskpPlus::new(spec, config, Setup::new("sskp-plus", 0, 1))?;
+    learner.pretrain(&demonstrations(spec)?, &mut |_, _, _| Ok(()))?;
+    let parameters = learner.parameters();
+    Ok(Update { batch, parameters, once: Box::new(move || (0..every).try_for_each(|_| learner.update())) })
 }
 
 #[cfg(test)]
@@ -206,7 +228,7 @@ mod tests {
 
     #[test]
     fn every_method_of_the_paper_has_a_row_and_no_row_is_of_an_unknown_one() {
-        for name in ["sskp", "sskp-np", "sskp-wo-rp", "spirl", "recovery-rl", "cpq", "smbpo", "sac"] {
+        for name in ["sskp", "sskp-np", "sskp-wo-rp", "spirl", "recovery-rl", "cpq", "smbpo", "sac", "sskp-plus"] {
             assert!(ROWS.iter().any(|row| row.methods.contains(&name)), "{name}");
         }
         for name in ROWS.iter().flat_map(|row| row.methods) {
@@ -250,6 +272,10 @@ mod tests {
         let gates = 4 * 128;
         let steps = 3 * (a + 128) * gates - a * gates + 3 * (a + z + 128) * gates + 3 * 128 * a;
         let skills = 10 * steps + 3 * 128 * 2 * z + learn(prior);
+        // Twice: skills, slow decoder, two targets, two critics; slow risk, risk. Once: skills, decoder, reference, the slopes of all three.
+        let closed = weights(&[o + z, 128, 128, a]);
+        let step_critics = prior.0 + closed.0 + 3 * critic.0 + 3 * learn(critic);
+        let plus = 2 * step_critics + prior.0 + closed.0 + learn(closed) + 3 * critic.0 + 2 * climb(critic, a);
         let by_hand = [
             ("sac", 256 * sac(2)),
             ("recovery-rl", 256 * (sac(2) + guard)),
@@ -259,6 +285,7 @@ mod tests {
             ("sskp-policy", 256 * skill_policy),
             ("sskp-risk", 512 * (prior.0 + learn(risk))),
             ("sskp-skills", 128 * skills),
+            ("sskp-plus-steps", 256 * plus),
         ];
         for (row, (name, products)) in ROWS.iter().zip(by_hand) {
             assert_eq!(row.name, name);

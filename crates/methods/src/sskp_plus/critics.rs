@@ -78,6 +78,10 @@ impl Critics {
         }
     }
 
+    pub(super) fn parameters(&self) -> usize {
+        self.reward.parameters() + self.risk.grad.len()
+    }
+
     /// One update of all on a minibatch, given the actions in its next states.
     pub(super) fn update(&mut self, config: &AdaptConfig, batch: &StepBatch, next_actions: &[f32]) -> Result<Losses> {
         join(&mut self.input, &batch.next_state, self.obs, next_actions, self.action);
@@ -210,7 +214,7 @@ mod tests {
         for _ in 0..3000 {
             critics.update(&config, &batch, &next).unwrap();
         }
-        let [a, _] = critics.reward.forward(&batch.state_action, 2);
+        let [a, _] = critics.reward.forward(&batch.state_action[..4], 2);
         // Falling at once is worth its one reward, 1 demonstrator's; going on 1/(1 − 0.9).
         assert!((a[0] - 1.0).abs() < 0.2 && (a[1] - 10.0).abs() < 0.5, "{a:?}");
         critics.slope(&config, 1.0, &[0.5, 0.5], &[1.0, -1.0], &mut Vec::new());

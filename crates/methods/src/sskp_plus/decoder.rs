@@ -135,3 +135,78 @@ impl Teacher {
         self.adam.load("decoder_online", from)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OBS: usize = 3;
+    const DIM: usize = 2;
+
+    fn fixture() -> (AdaptConfig, Mlp, Critics, Teacher, Vec<f32>) {
+        let config = AdaptConfig { width: 16, doubt: 1.5, gamma: 0.9, ..Default::default() };
+        let mut rng = Rng::stream(4, "decoder");
+        let mut decoder = Mlp::new(&[OBS + DIM, 12, 2], &mut rng);
+        let critics = Critics::new(&config, OBS, 2, &mut rng);
+        let mut teacher = Teacher::new(&config, &decoder, DIM);
+        // The decoder has moved since.
+        decoder.params.iter_mut().for_each(|p| *p += 0.05 * rng.normal() as f32);
+        let mut state = vec![0.0; 8 * OBS];
+        rng.fill_normal(&mut state);
+        teacher.skills.resize(8 * DIM, 0.0);
+        rng.fill_normal(&mut teacher.skills);
+        (config, decoder, critics, teacher, state)
+    }
+
+    #[test]
+    fn the_decoders_gradient_agrees_with_finite_differences() {
+        let (config, mut decoder, mut critics, mut teacher, state) = fixture();
+        let weights = [3.0, 0.7];
+        teacher.gradient(&config, &decoder, &mut critics, &state, weights);
+        let found = std::mem::take(&mut teacher.grad);
+        let mut loss = |decoder: &Mlp| {
+            teacher.grad = vec![0.0; decoder.params.len()];
+            teacher.gradient(&config, decoder, &mut critics, &state, weights)[0]
+        };
+        let mut largest = 0.0f64;
+        for i in 0..decoder.params.len() {
+            let old = decoder.params[i];
+            decoder.params[i] = old + 1e-2;
+            let up = loss(&decoder);
+            decoder.params[i] = old - 1e-2;
+            let down = loss(&decoder);
+            decoder.params[i] = old;
+            let expected = (up - down) / 2e-2;
+            largest = largest.max(expected.abs());
+            assert!((expected - f64::from(found[i])).abs() < 2e-3, "{i}: {expected} against {}", found[i]);
+        }
+        assert!(largest > 0.02, "a gradient of nothing proves nothing: {largest}");
+    }
+
+    #[test]
+    fn the_hold_pulls_the_decoder_back_and_the_reference_follows_slowly() {
+        let (mut config, mut decoder, mut critics, mut teacher, state) = fixture();
+        config.decoder_rate = 1e-2;
+        teacher.adam = Adam::new(decoder.params.len(), 1e-2);
+        let mut moved = Vec::new();
+        for _ in 0..300 {
+            moved.push(teacher.gradient(&config, &decoder, &mut critics, &state, [0.0, 1e3])[1]);
+            teacher.step(&config, &mut decoder, 0.0);
+        }
+        assert!(moved[299] < 0.05 * moved[0], "{} to {}", moved[0], moved[299]);
+        let (reference, apart) = (teacher.reference.params[0], decoder.params[0] - teacher.reference.params[0]);
+        teacher.step(&config, &mut decoder, 0.25);
+        assert!((teacher.reference.params[0] - reference - 0.25 * apart).abs() < 1e-2 * apart.abs() + 1e-4);
+    }
+
+    #[test]
+    fn no_action_is_pushed_further_out_of_the_range() {
+        let (config, mut decoder, mut critics, mut teacher, state) = fixture();
+        // All actions far above 1.
+        let n = decoder.params.len();
+        decoder.params[n - 2..].fill(5.0);
+        teacher.gradient(&config, &decoder, &mut critics, &state, [0.0, 0.0]);
+        let outwards = teacher.grad[n - 2..].iter().any(|g| *g < 0.0);
+        assert!(!outwards, "{:?}", &teacher.grad[n - 2..]);
+    }
+}

@@ -95,6 +95,11 @@ impl SskpPlus {
         })
     }
 
+    /// Numbers that learn: critics and decoder.
+    pub fn parameters(&self) -> usize {
+        self.critics.parameters() + self.teacher.reference.params.len()
+    }
+
     fn remember_demonstrations(&mut self, demos: &Demonstrations) {
         let total: f64 = demos.trajectories().iter().map(|t| t.total_reward()).sum();
         self.critics.unit = ((total / demos.steps().max(1) as f64).abs() as f32).max(1e-3);
