@@ -197,7 +197,7 @@ mod tests {
         let mut critics = Critics::new(&config, 1, 1, &mut Rng::stream(0, "critics"));
         critics.unit = 2.0;
         let n = 64;
-        let falls = |i: usize| i % 2 == 0;
+        let falls = |i: usize| i.is_multiple_of(2);
         let column = |f: &dyn Fn(usize) -> f32| (0..n).map(f).collect::<Vec<f32>>();
         let batch = StepBatch {
             rows: n,
