@@ -196,7 +196,7 @@ fn toy_task(algo: &str) -> (Vec<String>, u64, f64, usize) {
             keys.push("policy.reward_scale=1.0");
             if algo.starts_with("sskp-plus") {
                 keys.extend(["adapt.width=64", "adapt.batch=64", "adapt.offline_updates=2000", "adapt.rate=1e-3"]);
-                keys.extend(["adapt.warm_up_steps=500", "adapt.decoder_rate=1e-3", "adapt.window=2000.0"]);
+                keys.extend(["adapt.warm_up_steps=500", "adapt.decoder_rate=1e-3", "adapt.patience=500.0"]);
                 keys.extend(["adapt.allowed=1e-3", "adapt.follow=1e-3", "adapt.gamma=0.95", "adapt.risk_gamma=0.9"]);
             }
             let sets = with_demos(set(&keys));

@@ -113,10 +113,10 @@ pub struct AdaptConfig {
     pub negligible: f64,
     /// ρ*: violations per step at which m is 1.
     pub allowed: f64,
-    /// Steps over which violations are averaged: ρ.
-    pub window: f64,
     /// m before anything was played: trust is earned.
     pub first_caution: f64,
+    /// t₀: steps after which half of that is left if nothing happens.
+    pub patience: f64,
     /// m is at least the first and at most the second of these.
     pub caution_bounds: [f64; 2],
 }
@@ -149,10 +149,10 @@ impl Default for AdaptConfig {
             follow: 1e-4,
             price: 0.1,
             negligible: 0.01,
-            allowed: 4e-5,
-            window: 50_000.0,
+            allowed: 2e-5,
             first_caution: 3.0,
-            caution_bounds: [0.1, 10.0],
+            patience: 10_000.0,
+            caution_bounds: [0.1, 3.0],
         }
     }
 }
@@ -196,8 +196,8 @@ impl AdaptConfig {
         let positive = [
             ("negligible", self.negligible),
             ("allowed", self.allowed),
-            ("window", self.window),
             ("first_caution", self.first_caution),
+            ("patience", self.patience),
         ];
         for (key, value) in positive {
             need(key, value > 0.0 && value.is_finite(), "above 0")?;

@@ -78,7 +78,7 @@ impl SskpPlus {
         Ok(Self {
             critics: Critics::new(&config, obs, action, &mut rng),
             teacher: Teacher::new(&config, decoder, dim),
-            caution: Caution::new(&config),
+            caution: Caution::new(),
             played: Steps::new(obs, action, config.replay),
             demos: Steps::new(obs, action, config.replay),
             episode: Episode::default(),
@@ -147,7 +147,7 @@ impl SskpPlus {
         self.episode.actions.extend_from_slice(&segment.actions);
         self.episode.rewards.extend_from_slice(&segment.rewards);
         self.steps += segment.steps as u64;
-        self.caution.played(&self.config, segment.steps, segment.violated());
+        self.caution.played(segment.steps, segment.violated());
         if over {
             self.played.push(self.config.ahead(), &self.episode, segment.end);
             self.episode.clear();
