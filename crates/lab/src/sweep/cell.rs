@@ -26,7 +26,9 @@ pub enum State {
 pub struct Cell {
     /// Its settings, complete, with the hash of its demonstrations.
     pub config: Config,
-    /// Its run directory, `OUT/ROBOT/METHOD/seed-N`.
+    /// Its method and, after a `-`, its variant.
+    pub(super) named: String,
+    /// Its run directory, `OUT/ROBOT/METHOD/seed-N` or `OUT/ROBOT/METHOD-VARIANT/seed-N`.
     pub folder: PathBuf,
     /// How far it is.
     pub state: State,
@@ -38,12 +40,12 @@ impl Cell {
     /// "sskp on hopper, seed 1".
     pub fn name(&self) -> String {
         let run = &self.config.run;
-        format!("{} on {}, seed {}", run.algo, run.env, run.seed)
+        format!("{} on {}, seed {}", self.named, run.env, run.seed)
     }
 
-    /// Robot and method: cells of a kind are equally fast.
+    /// Robot and method with its variant: cells of a kind are equally fast.
     pub(super) fn kind(&self) -> (String, String) {
-        (self.config.run.env.clone(), self.config.run.algo.clone())
+        (self.config.run.env.clone(), self.named.clone())
     }
 
     /// Steps it has taken.

@@ -56,6 +56,13 @@ pub struct Block {
     pub seeds: Option<Vec<u64>>,
     /// Environment steps, if others than the grid's.
     pub steps: Option<u64>,
+    /// Name of what is different in these runs, which their folder bears; needed where `file` or `set` are given.
+    pub variant: Option<String>,
+    /// A settings file of these runs, relative to the grid file, in the place of the method's.
+    pub file: Option<PathBuf>,
+    /// Settings of these runs, in the form of the grid's; they win over all others.
+    #[serde(default)]
+    pub set: Table,
 }
 
 /// A grid, judged whole before anything starts.
@@ -91,7 +98,7 @@ impl Sweep {
         let fail = |why: String| Error::other(format!("{}: {why}", file.display()));
         let out = out.unwrap_or(&grid.out).to_path_buf();
         let mut cells: Vec<Cell> = Vec::new();
-        let mut kinds: BTreeMap<(String, String), Config> = BTreeMap::new();
+        let mut kinds: BTreeMap<(&str, String), Config> = BTreeMap::new();
         let mut seen = BTreeSet::new();
         let session = Session::of(registry);
         check_names(registry, &grid).map_err(|e| fail(e.to_string()))?;
@@ -101,34 +108,34 @@ impl Sweep {
             for (rank, seed) in block.seeds.as_ref().unwrap_or(&grid.seeds).iter().enumerate() {
                 for robot in &block.robots {
                     for method in &block.methods {
-                        order.push((rank, *seed, robot, method, block.steps.unwrap_or(grid.steps)));
+                        order.push((rank, *seed, robot, method, block));
                     }
                 }
             }
         }
         order.sort_by_key(|cell| cell.0);
-        for (_, seed, robot, method, steps) in order {
-            if !seen.insert((robot, method, seed)) {
-                return Err(fail(format!("{method} on {robot} with seed {seed} stands there twice")));
+        for (_, seed, robot, method, block) in order {
+            let named = block.variant.as_ref().map_or(method.clone(), |variant| format!("{method}-{variant}"));
+            if !seen.insert((robot, named.clone(), seed)) {
+                return Err(fail(format!("{named} on {robot} with seed {seed} stands there twice")));
             }
-            let kind = (robot.clone(), method.clone());
             // Cells that differ in seed and length alone read the same demonstrations.
-            let mut config = match kinds.get(&kind) {
+            let mut config = match kinds.get(&(robot.as_str(), named.clone())) {
                 Some(config) => config.clone(),
                 None => {
                     let config = grid
-                        .config(registry, file, robot, method)
+                        .config(registry, file, robot, method, block)
                         .and_then(|config| Ok(prepare(&config, session.clone())?.config))
-                        .map_err(|e| fail(format!("{method} on {robot}: {e}")))?;
-                    kinds.insert(kind, config.clone());
+                        .map_err(|e| fail(format!("{named} on {robot}: {e}")))?;
+                    kinds.insert((robot, named.clone()), config.clone());
                     config
                 }
             };
-            (config.run.seed, config.run.total_steps) = (seed, steps);
-            let folder = out.join(robot).join(method).join(format!("seed-{seed}"));
+            (config.run.seed, config.run.total_steps) = (seed, block.steps.unwrap_or(grid.steps));
+            let folder = out.join(robot).join(&named).join(format!("seed-{seed}"));
             let state = cell::state(&folder, &config)?;
             let fit = cell::shared_fit(registry, &config)?;
-            cells.push(Cell { config, folder, state, fit });
+            cells.push(Cell { config, named, folder, state, fit });
         }
         if cells.is_empty() {
             return Err(fail("there is nothing to run: robots, methods or seeds are empty".into()));
@@ -140,13 +147,13 @@ impl Sweep {
 
 impl Grid {
     /// Settings of a method on a robot, for the first seed.
-    fn config(&self, registry: &Registry, file: &Path, robot: &str, method: &str) -> Result<Config> {
+    fn config(&self, registry: &Registry, file: &Path, robot: &str, method: &str, block: &Block) -> Result<Config> {
         let mut overrides = Overrides::default();
-        if let Some(settings) = self.files.get(method) {
+        if let Some(settings) = block.file.as_ref().or(self.files.get(method)) {
             overrides.file(&file.parent().unwrap_or(Path::new("")).join(settings))?;
         }
         let entry = registry.method(method)?;
-        for table in [Some(&self.set), self.robot.get(robot)].into_iter().flatten() {
+        for table in [Some(&self.set), self.robot.get(robot), Some(&block.set)].into_iter().flatten() {
             let own = |(name, _): &(&String, _)| *name == "run" || *name == entry.table;
             let mut table: Table = table.iter().filter(own).map(|(k, v)| (k.clone(), v.clone())).collect();
             // One line may name the demonstrations of all methods of a robot, though some begin with none.
@@ -168,11 +175,23 @@ fn check_names(registry: &Registry, grid: &Grid) -> Result<()> {
     for block in &grid.cells {
         block.robots.iter().try_for_each(|name| registry.env(name).map(|_| ()))?;
         block.methods.iter().try_for_each(|name| registry.method(name).map(|_| ()))?;
+        match &block.variant {
+            None if block.file.is_some() || !block.set.is_empty() => {
+                let why = "cells with a file or settings of their own need a variant = \"NAME\", by which their runs are told apart";
+                return Err(Error::other(why));
+            }
+            Some(name) if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) => {
+                let why = "a variant is named with letters, digits, - and _: its runs lie in a folder of that name";
+                return Err(Error::other(format!("variant = {name:?}: {why}")));
+            }
+            _ => {}
+        }
     }
     grid.files.keys().try_for_each(|name| registry.method(name).map(|_| ()))?;
     grid.robot.keys().try_for_each(|name| registry.env(name).map(|_| ()))?;
     for (place, table) in std::iter::once(("set".into(), &grid.set))
         .chain(grid.robot.iter().map(|(robot, table)| (format!("robot.{robot}"), table)))
+        .chain(grid.cells.iter().map(|block| ("cells.set".into(), &block.set)))
     {
         for name in table.keys().filter(|name| *name != "run") {
             if !registry.methods().iter().any(|m| m.table == name) {
@@ -250,6 +269,30 @@ mod tests {
     }
 
     #[test]
+    fn variants_of_one_method_have_folders_and_settings_of_their_own() {
+        let block = "[[cells]]\nrobots = [\"toy\"]\nmethods = [\"sac\"]\n";
+        let text = format!(
+            "{SMALL}[set.sac]\nbatch = 31\n{block}{block}variant = \"small\"\n[cells.set.sac]\nbatch = 5\n\
+             {block}variant = \"wide\"\nfile = \"wide.toml\"\nseeds = [3]\n"
+        );
+        let sweep = grid(&text).unwrap();
+        let seen: Vec<(String, i64, i64)> = sweep
+            .cells
+            .iter()
+            .filter(|cell| cell.config.run.seed == 3)
+            .map(|cell| {
+                let of = |table: &toml::Table, key: &str| table[key].as_integer().unwrap();
+                let learner = cell.config.method["learner"].as_table().unwrap();
+                (cell.name(), of(&cell.config.method, "batch"), of(learner, "width"))
+            })
+            .collect();
+        let expected = [("sac", 31, 256), ("sac-small", 5, 256), ("sac-wide", 31, 99)];
+        assert_eq!(seen, expected.map(|(name, batch, width)| (format!("{name} on toy, seed 3"), batch, width)));
+        assert!(sweep.cells[1].folder.ends_with("out/toy/sac-small/seed-3"));
+        assert_eq!(sweep.cells.len(), 5);
+    }
+
+    #[test]
     fn a_broken_grid_is_one_clear_sentence() {
         let cells = "[[cells]]\nrobots = [\"toy\"]\nmethods = [\"sac\"]\n";
         for (text, needed) in [
@@ -266,6 +309,9 @@ mod tests {
             (format!("{SMALL}[set.run]\nseed = 5\n{cells}"), "named by the grid"),
             (format!("{SMALL}[files]\nsac = \"none.toml\"\n{cells}"), "none.toml"),
             (format!("{SMALL}{cells}{cells}"), "sac on toy with seed 3 stands there twice"),
+            (format!("{SMALL}{cells}[cells.set.sac]\nbatch = 5\n"), "need a variant"),
+            (format!("{SMALL}{cells}variant = \"../up\"\n"), "named with letters"),
+            (format!("{SMALL}{cells}variant = \"x\"\n[cells.set.sca]\nbatch = 5\n"), "[cells.set.sca]: there is no"),
             (
                 format!(
                     "{SMALL}[set.run]\ndemos = \"no/such-v0\"\n[[cells]]\nrobots = [\"toy\"]\nmethods = [\"cpq\"]\n"

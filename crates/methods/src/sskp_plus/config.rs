@@ -145,14 +145,14 @@ impl Default for AdaptConfig {
             target_clip: 0.25,
             demo_share: 0.25,
             doubt: 1.0,
-            hold: 0.05,
-            follow: 1e-4,
+            hold: 0.1,
+            follow: 4e-5,
             price: 0.1,
             negligible: 0.01,
             allowed: 2e-5,
             first_caution: 3.0,
             patience: 10_000.0,
-            caution_bounds: [0.1, 3.0],
+            caution_bounds: [0.1, 10.0],
         }
     }
 }
