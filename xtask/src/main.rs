@@ -43,7 +43,7 @@ enum Command {
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         stress: Option<u32>,
     },
-    /// Build `sskp`, train the paper's method on Hopper for a few minutes, and write pages about it to runs/demo
+    /// Build `sskp`, train SSkP+ on Cheetah for a few minutes, and write pages about it to runs/demo
     Demo {
         /// Further arguments for `sskp demo`; with `--robots` nothing is trained, and every robot is shown with a scripted controller
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]

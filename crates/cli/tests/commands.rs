@@ -56,27 +56,44 @@ fn a_reader_that_closes_the_pipe_is_no_error() {
 fn the_demo_trains_prints_the_measures_and_names_the_pages_it_wrote() {
     let folder = Folder::new();
     // As quick as it can be: what is learnt is another test's.
-    let quick =
-        ["skill.steps=5", "skill.batch=16", "risk.steps=5", "risk.batch=16", "policy.batch=16", "planner.samples=64"];
-    let sets: String = quick.map(|s| format!(" --set sskp.{s}")).concat();
+    let quick = [
+        "skill.steps=5",
+        "skill.batch=16",
+        "risk.steps=5",
+        "risk.batch=16",
+        "policy.batch=16",
+        "planner.samples=64",
+        "adapt.offline_updates=5",
+    ];
+    let sets: String = quick.map(|s| format!(" --set sskp-plus.{s}")).concat();
     let ran = folder.sskp(&format!("demo --out shown -n 1500 --quiet{sets}"));
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
-    for part in ["sskp on hopper", "violations (#V)", "reward per step (PtR)", "PtR/#V x 1000", "mean predicted risk"] {
+    for part in [
+        "sskp-plus on cheetah",
+        "violations (#V)",
+        "reward per step (PtR)",
+        "PtR/#V x 1000",
+        "mean predicted risk",
+        "mean return of the first",
+        "; the demonstrator's 5",
+        "; the expert's 9",
+    ] {
         assert!(ran.out.contains(part), "no {part:?} in {}", ran.out);
     }
     assert!(ran.out.contains("shown/curves.html") && ran.out.contains("shown/replay.html"), "{}", ran.out);
     let (curves, replay) = (folder.read("shown/curves.html"), folder.read("shown/replay.html"));
     assert_eq!(curves.matches("<svg").count(), 2 + usize::from(curves.contains("Predicted risk of the skills")));
+    assert!(curves.contains(">demonstrator 5") && curves.contains(">expert 9"), "{curves}");
     assert!(curves.contains("PtR/#V × 1000") && !curves.contains("http-equiv=\"refresh"), "{curves}");
     assert!(replay.contains("\"risks\":\""));
     // All other settings are the defaults.
     let run = ran.out.lines().find_map(|l| l.strip_prefix("written to ")).unwrap();
     let config: toml::Table = toml::from_str(&folder.read(&format!("{run}/config.toml"))).unwrap();
-    let defaults = toml::Table::try_from(sskp_methods::sskp::SskpConfig::default()).unwrap();
-    for part in ["skill", "risk", "planner", "policy"] {
+    let defaults = toml::Table::try_from(sskp_methods::sskp_plus::SskpPlusConfig::default()).unwrap();
+    for part in ["skill", "risk", "planner", "policy", "adapt"] {
         for (key, value) in defaults[part].as_table().unwrap() {
             let changed = quick.iter().any(|set| set.starts_with(&format!("{part}.{key}=")));
-            assert_eq!(changed, config["sskp"][part][key] != *value, "{part}.{key}");
+            assert_eq!(changed, config["sskp-plus"][part][key] != *value, "{part}.{key}");
         }
     }
 }

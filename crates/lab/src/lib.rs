@@ -52,6 +52,7 @@ pub mod episodes;
 pub mod evaluate;
 pub mod events;
 pub mod fall_study;
+pub mod levels;
 pub mod manifest;
 mod markup;
 pub mod places;

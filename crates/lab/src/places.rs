@@ -33,6 +33,11 @@ pub fn shipped_set(robot: &str) -> String {
     format!("{robot}/medium-v0")
 }
 
+/// The name of the set of a robot's expert, which is shipped to compare with.
+pub fn expert_set(robot: &str) -> String {
+    format!("{robot}/expert-v0")
+}
+
 /// The place of a set: a path, or the name of a set in one of the data folders, like `hopper/expert-v0`. Where there is neither,
 /// the name most like it is said.
 pub fn find_set(name: &str) -> Result<PathBuf> {

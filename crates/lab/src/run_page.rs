@@ -1,5 +1,5 @@
-//! Learning curves of a run directory as one HTML page: return of the episodes, cumulative violations, and the predicted risk of
-//! methods that predict one.
+//! Learning curves of a run directory as one HTML page: return of the episodes with the demonstrator's and the expert's level,
+//! cumulative violations, and the predicted risk of methods that predict one.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,12 +7,14 @@ use std::path::Path;
 use sskp_blocks::{Error, Result};
 
 use crate::chart::{Chart, Mark, Series};
+use crate::config::RunConfig;
 use crate::episodes;
+use crate::levels::Levels;
 use crate::markup::{escape, page};
 use crate::registry::Registry;
-use crate::stats::{WINDOW, window_mean};
+use crate::stats::{WINDOW, mean_of_last};
 use crate::train::{Summary, read_config};
-use crate::wording::duration;
+use crate::wording::{duration, plural};
 use sskp_blocks::files::write_whole;
 use sskp_blocks::record::EpisodeRow;
 
@@ -23,10 +25,9 @@ pub fn write_html(registry: &Registry, run: &Path, summary: &Summary, path: &Pat
 
 /// The page as text.
 fn html(registry: &Registry, run: &Path, summary: &Summary) -> Result<String> {
-    let config = read_config(run)?.run;
-    let (_, episodes) = episodes::read(&run.join(episodes::FILE))?;
-    let limit = registry.time_limit(&config.env).map_or(u64::MAX, |limit| limit as u64);
-    let mut charts = vec![returns(&episodes, limit), violations(&episodes)];
+    let (config, episodes, limit) = read(registry, run)?;
+    let whole = uncut(&episodes, config.total_steps, limit);
+    let mut charts = vec![returns(whole, limit, Levels::of(&config, limit)), violations(&episodes)];
     charts.extend(risks(&run.join("progress.csv"))?);
     let title = format!("{} on {}", config.algo, config.env);
     let ratio = summary.ptr_per_violation_x1000.map_or("—".into(), |r| format!("{r:.2}"));
@@ -53,23 +54,76 @@ fn html(registry: &Registry, run: &Path, summary: &Summary) -> Result<String> {
     Ok(page(&title, STYLE, &body))
 }
 
-fn returns(episodes: &[EpisodeRow], limit: u64) -> Chart {
+/// The returns at both ends of the run, and the levels they are compared with, in one line.
+pub fn in_words(registry: &Registry, run: &Path) -> Result<String> {
+    let (config, episodes, limit) = read(registry, run)?;
+    Ok(both_ends(uncut(&episodes, config.total_steps, limit), Levels::of(&config, limit)))
+}
+
+fn both_ends(episodes: &[EpisodeRow], levels: Levels) -> String {
+    let window = window(episodes.len()).min(episodes.len());
+    if window == 0 {
+        return "no episode came to its end".into();
+    }
+    let [first, last] = [window, episodes.len()].map(|end| mean_of_last(window, episodes, end - 1));
+    let count = plural(window as u64, "episode");
+    let mut text = format!("mean return of the first {count} {first:.0}, of the last {last:.0}");
+    for (whose, level) in [("the demonstrator's", levels.demonstrator), ("the expert's", levels.expert)] {
+        text += &level.map_or(String::new(), |level| format!("; {whose} {level:.0}"));
+    }
+    text
+}
+
+/// A run's settings, its episodes, and how long one may last.
+fn read(registry: &Registry, run: &Path) -> Result<(RunConfig, Vec<EpisodeRow>, u64)> {
+    let config = read_config(run)?.run;
+    let (_, episodes) = episodes::read(&run.join(episodes::FILE))?;
+    let limit = registry.time_limit(&config.env).map_or(u64::MAX, |limit| limit as u64);
+    Ok((config, episodes, limit))
+}
+
+/// Without a last episode that the end of the run cut: its return says nothing.
+fn uncut(episodes: &[EpisodeRow], total_steps: u64, limit: u64) -> &[EpisodeRow] {
+    match episodes {
+        [before @ .., last] if last.steps >= total_steps && !last.violation && last.length < limit => before,
+        all => all,
+    }
+}
+
+/// Episodes of the running mean: an eighth of a short run, so that it shows what changed within it.
+fn window(episodes: usize) -> usize {
+    (episodes / 8).clamp(5, WINDOW)
+}
+
+fn returns(episodes: &[EpisodeRow], limit: u64, levels: Levels) -> Chart {
     let of = |kind: fn(&EpisodeRow, u64) -> bool| -> Vec<(f64, f64)> {
         episodes.iter().filter(|e| kind(e, limit)).map(|e| (e.steps as f64, e.total_reward)).collect()
     };
-    let line = episodes.iter().enumerate().map(|(i, e)| (e.steps as f64, window_mean(episodes, i)));
+    let window = window(episodes.len());
+    let line = episodes.iter().enumerate().map(|(i, e)| (e.steps as f64, mean_of_last(window, episodes, i)));
     let series =
         |name: &str, points, mark, colour| Series { name: name.into(), points, mark, colour, ..Series::default() };
+    let end = episodes.last().map_or(0.0, |e| e.steps as f64);
+    let level = |name: &str, height: Option<f64>| {
+        let points = vec![(0.0, height?), (end, height?)];
+        Some(series(&format!("{name} {:.0}", height?), points, Mark::Level, 5))
+    };
+    let mut all: Vec<Series> =
+        level("demonstrator", levels.demonstrator).into_iter().chain(level("expert", levels.expert)).collect();
+    all.extend([
+        series("whole episode", of(|e, limit| !e.violation && e.length >= limit), Mark::Dots, 2),
+        series("ended in a violation", of(|e, _| e.violation), Mark::Crosses, 1),
+        series(&format!("mean of the last {window}"), line.collect(), Mark::Line, 0),
+    ]);
+    let heights = || all.iter().flat_map(|s| &s.points).map(|p| p.1);
+    let (low, high) = (heights().fold(f64::INFINITY, f64::min), heights().fold(f64::NEG_INFINITY, f64::max));
     Chart {
         title: "Return of the episodes".into(),
         x_label: "environment steps".into(),
         y_label: "sum of rewards".into(),
-        from_zero: true,
-        series: vec![
-            series("whole episode", of(|e, limit| !e.violation && e.length >= limit), Mark::Dots, 2),
-            series("ended in a violation", of(|e, _| e.violation), Mark::Crosses, 1),
-            series(&format!("mean of the last {WINDOW}"), line.collect(), Mark::Line, 0),
-        ],
+        // An axis that is mostly empty would hide the rise.
+        from_zero: low < 0.5 * high,
+        series: all,
         ..Chart::default()
     }
 }
@@ -169,9 +223,37 @@ mod tests {
         let all = crate::stats::tests::rows(&[(10, 4.0, true), (10, 8.0, false), (10, 0.0, true)]);
         let chart = violations(&all);
         assert_eq!(chart.series[0].points, [(0.0, 0.0), (10.0, 1.0), (20.0, 1.0), (30.0, 2.0)]);
-        let chart = returns(&all, 10);
+        let chart = returns(&all, 10, Levels::default());
         assert_eq!(chart.series[0].points, [(20.0, 8.0)]);
         assert_eq!(chart.series[1].points, [(10.0, 4.0), (30.0, 0.0)]);
         assert_eq!(chart.series[2].points, [(10.0, 4.0), (20.0, 6.0), (30.0, 4.0)]);
+    }
+
+    #[test]
+    fn levels_are_lines_across_and_the_axis_begins_where_the_data_are() {
+        let good: Vec<(u64, f64, bool)> = (0..40).map(|i| (10, 60.0 + f64::from(i), false)).collect();
+        let all = crate::stats::tests::rows(&good);
+        let chart = returns(&all, 10, Levels { demonstrator: Some(61.4), expert: None });
+        assert_eq!((chart.series[0].name.as_str(), chart.series[0].mark), ("demonstrator 61", Mark::Level));
+        assert_eq!(chart.series[0].points, [(0.0, 61.4), (400.0, 61.4)]);
+        assert_eq!(chart.series.last().unwrap().name, "mean of the last 5");
+        assert!(!chart.from_zero && chart.series.len() == 4);
+        let chart = returns(&all, 10, Levels { demonstrator: Some(20.0), expert: Some(150.0) });
+        assert_eq!(chart.series[1].name, "expert 150");
+        assert!(chart.from_zero);
+        let levels = Levels { demonstrator: Some(61.4), expert: Some(99.6) };
+        let said = "mean return of the first 5 episodes 62, of the last 97; the demonstrator's 61; the expert's 100";
+        assert_eq!(both_ends(&all, levels), said);
+        assert_eq!(both_ends(&[], levels), "no episode came to its end");
+    }
+
+    #[test]
+    fn only_an_episode_that_the_end_of_the_run_cut_is_left_out() {
+        let all = crate::stats::tests::rows(&[(10, 4.0, false), (3, 1.0, false)]);
+        assert_eq!(uncut(&all, 13, 10), &all[..1]);
+        assert_eq!(uncut(&all, 14, 10).len(), 2, "the run goes on: it came to its end by itself");
+        assert_eq!(uncut(&all[..1], 10, 10).len(), 1, "a whole one");
+        let fell = crate::stats::tests::rows(&[(10, 4.0, false), (3, 1.0, true)]);
+        assert_eq!(uncut(&fell, 13, 10).len(), 2);
     }
 }

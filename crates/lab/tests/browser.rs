@@ -15,7 +15,7 @@ use sskp_blocks::env::End;
 use sskp_blocks::record::Memory;
 use sskp_blocks::rng::Rng;
 use sskp_blocks::run::Run;
-use sskp_lab::chart::{Chart, Series};
+use sskp_lab::chart::{Chart, Mark, Series};
 use sskp_lab::plan_study::PlanStudy;
 use sskp_lab::replay_page::{ReplayPage, write_html};
 use sskp_lab::report::Report;
@@ -262,7 +262,28 @@ fn texts_of_a_chart_lie_inside_it_and_apart() {
         series: vec![long.clone(), Series { points: vec![(1e6, -12_345.0), (0.0, 1e4)], colour: 2, ..long }],
         ..Chart::default()
     };
-    for (name, chart) in [("plan-study", study.chart("sskp on humanoid after 1000000 steps")), ("millions", millions)] {
+    // Two levels that nearly meet, and a third at the very top.
+    let level = |name: &str, height: f64| Series {
+        name: name.into(),
+        points: vec![(0.0, height), (1e5, height)],
+        mark: Mark::Level,
+        ..Series::default()
+    };
+    let returns = Series { name: "returns".into(), points: vec![(1e3, 5500.0), (1e5, 5900.0)], ..Series::default() };
+    let levels = Chart {
+        title: "Return of the episodes".into(),
+        x_label: "environment steps".into(),
+        y_label: "sum of rewards".into(),
+        series: vec![
+            level("demonstrator 5823", 5823.0),
+            level("expert 5840", 5840.0),
+            level("best 6000", 6000.0),
+            returns,
+        ],
+        ..Chart::default()
+    };
+    let study = study.chart("sskp on humanoid after 1000000 steps");
+    for (name, chart) in [("plan-study", study), ("millions", millions), ("levels", levels)] {
         let page = Page::of(&format!(
             "<body style='margin:0;width:760px'>{}<script>
             const boxes = [...document.querySelectorAll('text')].filter(t => t.textContent).map(t => [t, t.getBBox()]);

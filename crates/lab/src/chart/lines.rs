@@ -18,7 +18,8 @@ impl Chart {
     pub(super) fn draw(&self) -> Sheet {
         let size = usize::from(!self.small);
         let mut sheet = Sheet::new(WIDTHS[size], &self.title, &self.subtitle);
-        let shown: Vec<&Series> = self.series.iter().filter(|s| !s.name.is_empty() && !s.is_empty()).collect();
+        let (levels, others): (Vec<&Series>, Vec<&Series>) = self.series.iter().partition(|s| s.mark == Mark::Level);
+        let shown: Vec<&Series> = others.into_iter().filter(|s| !s.name.is_empty() && !s.is_empty()).collect();
         let names: Vec<&str> = shown.iter().map(|s| s.name.as_str()).collect();
         sheet.legend(&names, |sheet, i, x, y| shown[i].sign(sheet, x, y));
         let (top, wide, high) = (sheet.head + 36.0, sheet.width - LEFT - RIGHT, HEIGHTS[size]);
@@ -64,6 +65,13 @@ impl Chart {
         for series in others.into_iter().chain(curves.into_iter().rev()) {
             let points: Vec<(f64, f64)> = series.points.iter().map(|p| (x(p.0), y(p.1))).collect();
             draw(&mut sheet, &points, series.mark, series.colour, &series.about);
+        }
+        let ends: Vec<(f64, f64)> =
+            levels.iter().map(|s| s.points.last().map_or((f64::NAN, f64::NAN), |p| (x(p.0), y(p.1)))).collect();
+        for (level, &(x, y)) in levels.iter().zip(&ends).filter(|(_, end)| end.0.is_finite() && end.1.is_finite()) {
+            // Names of neighbours do not meet: the lowest stands below its line, if another is above it.
+            let lowest = ends.iter().any(|end| end.1 < y) && !ends.iter().any(|end| end.1 > y);
+            sheet.text_over(x, if lowest && y + 20.0 < bottom { y + 15.0 } else { y - 6.0 }, &level.name);
         }
         sheet.height = bottom + 48.0;
         sheet
@@ -141,6 +149,7 @@ fn draw(sheet: &mut Sheet, points: &[(f64, f64)], mark: Mark, colour: usize, abo
     let class = match mark {
         Mark::Dashed => "line dashed",
         Mark::Curve => "line curve",
+        Mark::Level => "level",
         Mark::Line | Mark::LineWithDots | Mark::Steps => "line",
         Mark::Dots | Mark::Crosses | Mark::Bars => "",
     };
@@ -168,7 +177,7 @@ fn draw(sheet: &mut Sheet, points: &[(f64, f64)], mark: Mark, colour: usize, abo
             let cross = |(x, y): &(f64, f64)| format!("M{:.1} {:.1}l6 6m0 -6l-6 6", x - 3.0, y - 3.0);
             sheet.coloured("crosses", colour, &finite().map(cross).collect::<String>(), "");
         }
-        Mark::Line | Mark::Dashed | Mark::Steps | Mark::Bars => {}
+        Mark::Line | Mark::Dashed | Mark::Level | Mark::Steps | Mark::Bars => {}
     }
 }
 
@@ -185,6 +194,7 @@ mod tests {
             Mark::LineWithDots,
             Mark::Dashed,
             Mark::Curve,
+            Mark::Level,
             Mark::Steps,
             Mark::Dots,
             Mark::Crosses,
@@ -224,6 +234,29 @@ mod tests {
         // By orders of magnitude: 5 of 0 … 10 stands at ln 6/ln 11 = 0.747 of 316.
         let svg = Chart { log: Some(Axis::X), ..chart }.svg();
         assert!(svg.contains("d=\"M62.0 262.0M298.1 62.0L378.0 162.0\""), "{svg}");
+    }
+
+    #[test]
+    fn levels_have_their_names_on_them_and_neighbours_do_not_meet() {
+        let level = |name: &str, height: f64, mark| Series {
+            name: name.into(),
+            points: vec![(0.0, height), (10.0, height)],
+            mark,
+            ..Series::default()
+        };
+        let series = vec![level("low", 50.0, Mark::Level), level("high", 52.0, Mark::Level)];
+        let mut chart = Chart { small: true, from_zero: true, series, ..Chart::default() };
+        // The axes are 62 … 378 wide and, without a legend, 62 … 262 high for 0 … 60: 3.33 a unit.
+        let svg = chart.svg();
+        for text in ["x=\"378.0\" y=\"110.3\">low<", "x=\"378.0\" y=\"82.7\">high<", ".over{", ".level{"] {
+            assert!(svg.contains(text), "no {text} in {svg}");
+        }
+        assert!(!svg.contains("class=\"legend\""), "{svg}");
+        chart.series.truncate(1);
+        assert!(chart.svg().contains("y=\"56.0\">low<"), "alone, at the top of 0 … 50, it stands above");
+        // No other chart changes.
+        chart.series[0].mark = Mark::Dashed;
+        assert!(!chart.svg().contains("over{") && chart.svg().contains("class=\"legend\""), "{}", chart.svg());
     }
 
     #[test]

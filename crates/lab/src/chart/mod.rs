@@ -83,6 +83,8 @@ pub enum Mark {
     Dashed,
     /// Joined by a line in the dashes of its colour, with a dot at the end: one curve among many.
     Curve,
+    /// Joined by a thin dashed line with its name at the end of it, not in the legend: a height to compare others with.
+    Level,
     /// Joined by level lines that jump at each point: counts.
     Steps,
     /// Dots alone.

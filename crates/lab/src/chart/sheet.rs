@@ -19,12 +19,15 @@ pub struct Sheet {
     pub head: f64,
     body: String,
     colours: BTreeSet<usize>,
+    /// Whether some text lies over what is drawn.
+    over: bool,
 }
 
 impl Sheet {
     /// With its titles.
     pub fn new(width: f64, title: &str, subtitle: &str) -> Self {
-        let mut sheet = Self { width, height: 0.0, head: 26.0, body: String::new(), colours: BTreeSet::new() };
+        let (body, colours) = (String::new(), BTreeSet::new());
+        let mut sheet = Self { width, height: 0.0, head: 26.0, body, colours, over: false };
         sheet.text("title", MARGIN, sheet.head, title);
         if !subtitle.is_empty() {
             sheet.head += 18.0;
@@ -37,6 +40,12 @@ impl Sheet {
         if !text.is_empty() {
             let _ = writeln!(self.body, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", escape(text));
         }
+    }
+
+    /// A text that ends here and can be read over whatever is drawn there.
+    pub fn text_over(&mut self, x: f64, y: f64, text: &str) {
+        self.over = true;
+        self.text("over end", x, y, text);
     }
 
     pub fn path(&mut self, class: &str, path: &str) {
@@ -88,7 +97,7 @@ pub fn svg(label: &str, sheets: &[Sheet]) -> String {
          height=\"{height:.0}\" role=\"img\" aria-label=\"{}\">\n<style>{}</style>\n\
          <rect class=\"page\" width=\"{width:.0}\" height=\"{height:.0}\" rx=\"10\"/>\n",
         escape(label),
-        style(&colours)
+        style(&colours, sheets.iter().any(|s| s.over))
     );
     let mut x = 0.0;
     for sheet in sheets {
@@ -102,7 +111,7 @@ pub fn svg(label: &str, sheets: &[Sheet]) -> String {
 }
 
 /// No variables: not every program that reads SVG knows them.
-fn style(colours: &BTreeSet<usize>) -> String {
+fn style(colours: &BTreeSet<usize>, over: bool) -> String {
     let mut light = String::from(
         ".chart{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif}\
          .chart .page{fill:#fff}.chart text{fill:#1d2126}.chart .title{font-size:15px;font-weight:600}\
@@ -117,6 +126,11 @@ fn style(colours: &BTreeSet<usize>) -> String {
         ".chart .page{fill:#191d23}.chart text{fill:#e8eaed}.chart .soft,.chart .tick{fill:#a2abb5}.chart .inside{fill:#111418}\
          .chart .grid{stroke:#2c323a}.chart .zero,.chart .axis{stroke:#69727c}.chart .band{fill-opacity:.22}",
     );
+    if over {
+        light += ".chart .over{paint-order:stroke;stroke:#fff;stroke-width:4px;stroke-linejoin:round}\
+                  .chart .level{stroke-width:1.5;stroke-dasharray:3 4}";
+        dark += ".chart .over{stroke:#191d23}";
+    }
     for i in colours {
         let (on_white, on_black, dashes) = COLOURS[*i];
         for (css, colour) in [(&mut light, on_white), (&mut dark, on_black)] {
