@@ -32,9 +32,8 @@ pub struct Args {
     #[arg(long, default_value_t = 0, value_parser = crate::options::whole)]
     seed: u64,
     /// Environment steps
-    // About two minutes of two cores, after one for the demonstrations. With fewer the curve hardly leaves the demonstrator's
-    // level: SSkP+ goes on only where nothing happened for a while.
-    #[arg(long, short = 'n', default_value_t = 100_000, value_parser = crate::options::whole)]
+    // About two minutes of two cores, after one for the demonstrations.
+    #[arg(long, short = 'n', default_value_t = 60_000, value_parser = crate::options::whole)]
     total_steps: u64,
     /// One setting, as in `sskp train`; may be given many times
     #[arg(long, value_name = "KEY=VALUE")]

@@ -74,7 +74,7 @@ fn the_demo_trains_prints_the_measures_and_names_the_pages_it_wrote() {
         "reward per step (PtR)",
         "PtR/#V x 1000",
         "mean predicted risk",
-        "mean return of the first",
+        "median return of the first",
         "; the demonstrator's 5",
         "; the expert's 9",
     ] {

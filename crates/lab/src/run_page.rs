@@ -12,7 +12,7 @@ use crate::episodes;
 use crate::levels::Levels;
 use crate::markup::{escape, page};
 use crate::registry::Registry;
-use crate::stats::{WINDOW, mean_of_last};
+use crate::stats::{Spread, WINDOW};
 use crate::train::{Summary, read_config};
 use crate::wording::{duration, plural};
 use sskp_blocks::files::write_whole;
@@ -27,7 +27,7 @@ pub fn write_html(registry: &Registry, run: &Path, summary: &Summary, path: &Pat
 fn html(registry: &Registry, run: &Path, summary: &Summary) -> Result<String> {
     let (config, episodes, limit) = read(registry, run)?;
     let whole = uncut(&episodes, config.total_steps, limit);
-    let mut charts = vec![returns(whole, limit, Levels::of(&config, limit)), violations(&episodes)];
+    let mut charts = vec![returns(whole, summary.steps, limit, Levels::of(&config, limit)), violations(&episodes)];
     charts.extend(risks(&run.join("progress.csv"))?);
     let title = format!("{} on {}", config.algo, config.env);
     let ratio = summary.ptr_per_violation_x1000.map_or("—".into(), |r| format!("{r:.2}"));
@@ -65,9 +65,9 @@ fn both_ends(episodes: &[EpisodeRow], levels: Levels) -> String {
     if window == 0 {
         return "no episode came to its end".into();
     }
-    let [first, last] = [window, episodes.len()].map(|end| mean_of_last(window, episodes, end - 1));
+    let [first, last] = [window, episodes.len()].map(|end| median_of_last(window, &episodes[..end]));
     let count = plural(window as u64, "episode");
-    let mut text = format!("mean return of the first {count} {first:.0}, of the last {last:.0}");
+    let mut text = format!("median return of the first {count} {first:.0}, of the last {last:.0}");
     for (whose, level) in [("the demonstrator's", levels.demonstrator), ("the expert's", levels.expert)] {
         text += &level.map_or(String::new(), |level| format!("; {whose} {level:.0}"));
     }
@@ -90,39 +90,48 @@ fn uncut(episodes: &[EpisodeRow], total_steps: u64, limit: u64) -> &[EpisodeRow]
     }
 }
 
-/// Episodes of the running mean: an eighth of a short run, so that it shows what changed within it.
+/// Episodes of the running median: an eighth of a short run, so that it shows what changed within it.
 fn window(episodes: usize) -> usize {
     (episodes / 8).clamp(5, WINDOW)
 }
 
-fn returns(episodes: &[EpisodeRow], limit: u64, levels: Levels) -> Chart {
-    let of = |kind: fn(&EpisodeRow, u64) -> bool| -> Vec<(f64, f64)> {
-        episodes.iter().filter(|e| kind(e, limit)).map(|e| (e.steps as f64, e.total_reward)).collect()
-    };
-    let window = window(episodes.len());
-    let line = episodes.iter().enumerate().map(|(i, e)| (e.steps as f64, mean_of_last(window, episodes, i)));
+/// The median, and not the mean: one fall among them would hide what the others learnt. Falls are counted in a chart of their own.
+fn median_of_last(window: usize, episodes: &[EpisodeRow]) -> f64 {
+    let last = &episodes[episodes.len().saturating_sub(window)..];
+    Spread::of(&last.iter().map(|e| e.total_reward).collect::<Vec<f64>>()).median
+}
+
+fn returns(episodes: &[EpisodeRow], steps: u64, limit: u64, levels: Levels) -> Chart {
     let series =
         |name: &str, points, mark, colour| Series { name: name.into(), points, mark, colour, ..Series::default() };
-    let end = episodes.last().map_or(0.0, |e| e.steps as f64);
+    let point = |e: &EpisodeRow| (e.steps as f64, e.total_reward);
     let level = |name: &str, height: Option<f64>| {
-        let points = vec![(0.0, height?), (end, height?)];
+        let points = vec![(0.0, height?), (steps as f64, height?)];
         Some(series(&format!("{name} {:.0}", height?), points, Mark::Level, 5))
     };
     let mut all: Vec<Series> =
         level("demonstrator", levels.demonstrator).into_iter().chain(level("expert", levels.expert)).collect();
-    all.extend([
-        series("whole episode", of(|e, limit| !e.violation && e.length >= limit), Mark::Dots, 2),
-        series("ended in a violation", of(|e, _| e.violation), Mark::Crosses, 1),
-        series(&format!("mean of the last {window}"), line.collect(), Mark::Line, 0),
-    ]);
+    let whole: Vec<(f64, f64)> = episodes.iter().filter(|e| !e.violation && e.length >= limit).map(point).collect();
+    let mostly_whole = 2 * whole.len() > episodes.len();
+    all.push(series("whole episode", whole, Mark::Dots, 2));
+    let window = window(episodes.len());
+    let line =
+        (1..=episodes.len()).map(|end| (episodes[end - 1].steps as f64, median_of_last(window, &episodes[..end])));
+    all.push(series(&format!("median of the last {window}"), line.collect(), Mark::Line, 0));
     let heights = || all.iter().flat_map(|s| &s.points).map(|p| p.1);
     let (low, high) = (heights().fold(f64::INFINITY, f64::min), heights().fold(f64::NEG_INFINITY, f64::max));
+    // An axis that is mostly empty would hide the rise: then it begins where the whole episodes are.
+    let from_zero = !mostly_whole || low < 0.5 * high;
+    let fell = episodes.iter().filter(|e| e.violation).map(point);
+    let (fell, early): (Vec<_>, Vec<_>) = fell.partition(|p| from_zero || p.1 >= low);
+    all.push(series("ended in a violation", fell, Mark::Crosses, 1));
+    let name = "ended in a violation, with less than the axis holds";
+    all.push(Series { at_bottom: true, ..series(name, early, Mark::Crosses, 1) });
     Chart {
         title: "Return of the episodes".into(),
         x_label: "environment steps".into(),
         y_label: "sum of rewards".into(),
-        // An axis that is mostly empty would hide the rise.
-        from_zero: low < 0.5 * high,
+        from_zero,
         series: all,
         ..Chart::default()
     }
@@ -223,26 +232,30 @@ mod tests {
         let all = crate::stats::tests::rows(&[(10, 4.0, true), (10, 8.0, false), (10, 0.0, true)]);
         let chart = violations(&all);
         assert_eq!(chart.series[0].points, [(0.0, 0.0), (10.0, 1.0), (20.0, 1.0), (30.0, 2.0)]);
-        let chart = returns(&all, 10, Levels::default());
+        let chart = returns(&all, 30, 10, Levels::default());
         assert_eq!(chart.series[0].points, [(20.0, 8.0)]);
-        assert_eq!(chart.series[1].points, [(10.0, 4.0), (30.0, 0.0)]);
-        assert_eq!(chart.series[2].points, [(10.0, 4.0), (20.0, 6.0), (30.0, 4.0)]);
+        assert_eq!(chart.series[1].points, [(10.0, 4.0), (20.0, 6.0), (30.0, 4.0)]);
+        assert_eq!(chart.series[2].points, [(10.0, 4.0), (30.0, 0.0)]);
+        assert!(chart.from_zero && chart.series[3].points.is_empty());
     }
 
     #[test]
     fn levels_are_lines_across_and_the_axis_begins_where_the_data_are() {
-        let good: Vec<(u64, f64, bool)> = (0..40).map(|i| (10, 60.0 + f64::from(i), false)).collect();
+        let mut good: Vec<(u64, f64, bool)> = (0..40).map(|i| (10, 60.0 + f64::from(i), false)).collect();
+        good[19] = (10, 7.0, true);
         let all = crate::stats::tests::rows(&good);
-        let chart = returns(&all, 10, Levels { demonstrator: Some(61.4), expert: None });
+        let chart = returns(&all, 400, 10, Levels { demonstrator: Some(61.4), expert: None });
         assert_eq!((chart.series[0].name.as_str(), chart.series[0].mark), ("demonstrator 61", Mark::Level));
         assert_eq!(chart.series[0].points, [(0.0, 61.4), (400.0, 61.4)]);
-        assert_eq!(chart.series.last().unwrap().name, "mean of the last 5");
-        assert!(!chart.from_zero && chart.series.len() == 4);
-        let chart = returns(&all, 10, Levels { demonstrator: Some(20.0), expert: Some(150.0) });
+        assert_eq!(chart.series[2].name, "median of the last 5");
+        assert!(!chart.from_zero && chart.series[3].points.is_empty());
+        // The fall does not stretch the axis.
+        assert!(chart.series[4].at_bottom && chart.series[4].points == [(200.0, 7.0)]);
+        let chart = returns(&all, 400, 10, Levels { demonstrator: Some(20.0), expert: Some(150.0) });
         assert_eq!(chart.series[1].name, "expert 150");
-        assert!(chart.from_zero);
+        assert!(chart.from_zero && chart.series[4].points == [(200.0, 7.0)]);
         let levels = Levels { demonstrator: Some(61.4), expert: Some(99.6) };
-        let said = "mean return of the first 5 episodes 62, of the last 97; the demonstrator's 61; the expert's 100";
+        let said = "median return of the first 5 episodes 62, of the last 97; the demonstrator's 61; the expert's 100";
         assert_eq!(both_ends(&all, levels), said);
         assert_eq!(both_ends(&[], levels), "no episode came to its end");
     }

@@ -59,12 +59,7 @@ pub fn return_at(rows: &[EpisodeRow], count: u64) -> Option<f64> {
 
 /// Mean return of the last [`WINDOW`] episodes up to the one numbered `at`, from 0.
 pub fn window_mean(rows: &[EpisodeRow], at: usize) -> f64 {
-    mean_of_last(WINDOW, rows, at)
-}
-
-/// Mean return of the last `window` episodes up to the one numbered `at`, from 0.
-pub fn mean_of_last(window: usize, rows: &[EpisodeRow], at: usize) -> f64 {
-    let last = &rows[(at + 1).saturating_sub(window)..=at];
+    let last = &rows[(at + 1).saturating_sub(WINDOW)..=at];
     last.iter().map(|row| row.total_reward).sum::<f64>() / last.len() as f64
 }
 

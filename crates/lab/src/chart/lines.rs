@@ -63,7 +63,8 @@ impl Chart {
         // Of many curves the first is the one that matters: it lies on top.
         let (curves, others): (Vec<&Series>, Vec<&Series>) = self.series.iter().partition(|s| s.mark == Mark::Curve);
         for series in others.into_iter().chain(curves.into_iter().rev()) {
-            let points: Vec<(f64, f64)> = series.points.iter().map(|p| (x(p.0), y(p.1))).collect();
+            let height = |value| if series.at_bottom { bottom } else { y(value) };
+            let points: Vec<(f64, f64)> = series.points.iter().map(|p| (x(p.0), height(p.1))).collect();
             draw(&mut sheet, &points, series.mark, series.colour, &series.about);
         }
         let ends: Vec<(f64, f64)> =
@@ -95,7 +96,8 @@ impl Series {
             _ => None,
         };
         let band = self.band.iter().flat_map(|b| [(b.0, b.1), (b.0, b.2)]);
-        self.points.iter().copied().chain(band).chain(end)
+        let points = self.points.iter().map(|p| (p.0, if self.at_bottom { f64::NAN } else { p.1 }));
+        points.chain(band).chain(end)
     }
 
     /// The sign of it in a legend.
@@ -257,6 +259,16 @@ mod tests {
         // No other chart changes.
         chart.series[0].mark = Mark::Dashed;
         assert!(!chart.svg().contains("over{") && chart.svg().contains("class=\"legend\""), "{}", chart.svg());
+    }
+
+    #[test]
+    fn what_is_below_the_axis_stands_at_its_edge() {
+        let points = vec![(0.0, 90.0), (10.0, 100.0)];
+        let low = Series { points: vec![(5.0, 3.0)], mark: Mark::Dots, at_bottom: true, ..Series::default() };
+        let svg =
+            Chart { small: true, series: vec![Series { points, ..Series::default() }, low], ..Chart::default() }.svg();
+        // 90 … 100 fill all of 62 … 262.
+        assert!(svg.contains("d=\"M62.0 262.0L378.0 62.0\"") && svg.contains("d=\"M220.0 262.0h0\""), "{svg}");
     }
 
     #[test]

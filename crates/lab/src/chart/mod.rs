@@ -66,6 +66,9 @@ pub struct Series {
     pub band: Vec<(f64, f64, f64)>,
     /// Whether the band is drawn as a whisker at every x instead.
     pub whiskers: bool,
+    /// Whether its points stand at the bottom, because they are below all that the axis holds.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub at_bottom: bool,
     /// Which of the [`COLOURS`].
     pub colour: usize,
 }
