@@ -57,6 +57,7 @@ pub fn chart<'a>(robot: &str, tables: impl Iterator<Item = (&'a Variant, Reliabi
                 .collect(),
             whiskers: true,
             colour,
+            ..Series::default()
         })
         .collect();
     if series.is_empty() {

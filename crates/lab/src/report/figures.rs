@@ -175,8 +175,8 @@ fn series(variant: &Variant, curve: &Curve, colour: usize) -> Series {
         points: curve.points.iter().map(|p| (p[0], p[1])).collect(),
         band: curve.points.iter().map(|p| (p[0], p[2], p[3])).collect(),
         mark: Mark::Curve,
-        whiskers: false,
         colour,
+        ..Series::default()
     }
 }
 
