@@ -402,6 +402,7 @@ mod tests {
             let expected = match entry.table {
                 "sskp" => 0.1, // once per skill of ten steps
                 "smbpo" => 10.0,
+                "sskp-plus" => 0.5,
                 _ => 1.0,
             };
             assert_eq!((entry.updates_per_step)(&defaults), Some(expected), "{}", entry.name);
