@@ -86,7 +86,7 @@ mod tests {
         assert!((caution.amount(&config) - before - 0.0893).abs() < 1e-3);
         caution.played(10_000_000, false);
         assert_eq!(caution.amount(&config), config.caution_bounds[0], "not without end");
-        (0..1000).for_each(|_| caution.played(10, true));
+        (0..10_000).for_each(|_| caution.played(10, true));
         assert_eq!(caution.amount(&config), config.caution_bounds[1]);
     }
 
