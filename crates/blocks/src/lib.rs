@@ -27,6 +27,7 @@ pub mod policy;
 pub mod record;
 pub mod registry;
 pub mod replay;
+pub mod ring;
 pub mod rng;
 pub mod run;
 pub mod soft_actor_critic;

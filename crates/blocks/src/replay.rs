@@ -1,9 +1,10 @@
 //! Replay: a ring of transitions in one flat array.
 
+use crate::Result;
 use crate::checkpoint::{Loader, Saver};
 use crate::env::End;
+use crate::ring::Ring;
 use crate::rng::Rng;
-use crate::{Error, Result};
 
 /// Transitions `(s, a, r, end, s')`, each one row of contiguous numbers so that sampling touches memory once per
 /// row. A row of Humanoid is 109 floats: a million of them are 436 MB.
@@ -25,9 +26,7 @@ use crate::{Error, Result};
 pub struct Replay {
     obs: usize,
     action: usize,
-    capacity: usize,
-    rows: Vec<f32>,
-    next: usize,
+    ring: Ring,
 }
 
 // How a row keeps its end.
@@ -73,35 +72,29 @@ pub struct Batch {
 impl Replay {
     /// An empty ring for `capacity` transitions. Memory is taken as it fills.
     pub fn new(obs: usize, action: usize, capacity: usize) -> Self {
-        assert!(capacity > 0);
-        Self { obs, action, capacity, rows: Vec::new(), next: 0 }
+        Self { obs, action, ring: Ring::new(2 * obs + action + 2, capacity) }
     }
 
-    fn stride(&self) -> usize {
-        2 * self.obs + self.action + 2
-    }
     /// Lengths of an observation and of an action.
     pub fn sizes(&self) -> (usize, usize) {
         (self.obs, self.action)
     }
     /// The most transitions it can hold.
     pub fn capacity(&self) -> usize {
-        self.capacity
+        self.ring.capacity()
     }
     /// Transitions held.
     pub fn len(&self) -> usize {
-        self.rows.len() / self.stride()
+        self.ring.len()
     }
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.ring.is_empty()
     }
 
-    /// The transition in place `index`: of all that were ever pushed, the `k`-th lies in place `k` modulo the capacity until
-    /// it is overwritten.
+    /// The transition in place `index` ([`Ring::row`]).
     pub fn get(&self, index: usize) -> Transition<'_> {
-        let row = &self.rows[index * self.stride()..][..self.stride()];
-        let (state, rest) = row.split_at(self.obs);
+        let (state, rest) = self.ring.row(index).split_at(self.obs);
         let (action, rest) = rest.split_at(self.action);
         Transition {
             state,
@@ -119,12 +112,7 @@ impl Replay {
     /// Adds a transition, over the oldest when full.
     pub fn push(&mut self, state: &[f32], action: &[f32], reward: f32, end: Option<End>, next_state: &[f32]) {
         assert!(state.len() == self.obs && action.len() == self.action && next_state.len() == self.obs);
-        let stride = self.stride();
-        if self.len() < self.capacity && self.next == self.len() {
-            self.rows.resize(self.rows.len() + stride, 0.0);
-        }
-        let row = &mut self.rows[self.next * stride..][..stride];
-        let (s, rest) = row.split_at_mut(self.obs);
+        let (s, rest) = self.ring.place().split_at_mut(self.obs);
         let (a, rest) = rest.split_at_mut(self.action);
         s.copy_from_slice(state);
         a.copy_from_slice(action);
@@ -135,7 +123,6 @@ impl Replay {
             Some(End::Terminated) => TERMINATED,
         };
         rest[2..].copy_from_slice(next_state);
-        self.next = (self.next + 1) % self.capacity;
     }
 
     /// Draws `n` transitions uniformly, with replacement, into `batch`.
@@ -143,7 +130,7 @@ impl Replay {
         batch.begin(n, self.obs, self.action);
         for i in 0..n {
             let index = rng.below(self.len());
-            batch.set(i, &self.rows[index * self.stride()..][..self.stride()], self.obs, self.action);
+            batch.set(i, self.ring.row(index), self.obs, self.action);
         }
     }
 
@@ -156,8 +143,8 @@ impl Replay {
         rng: &mut Rng,
         batch: &mut Batch,
     ) {
-        let (obs, action, stride) = (first.obs, first.action, first.stride());
-        assert_eq!(stride, second.stride(), "two rings of different robots");
+        let (obs, action) = (first.obs, first.action);
+        assert_eq!(first.ring.stride(), second.ring.stride(), "two rings of different robots");
         batch.begin(n, obs, action);
         for i in 0..n {
             let (ring, index) = match from_first {
@@ -168,25 +155,18 @@ impl Replay {
                     index => (second, index - first.len()),
                 },
             };
-            batch.set(i, &ring.rows[index * stride..][..stride], obs, action);
+            batch.set(i, ring.ring.row(index), obs, action);
         }
     }
 
     /// Adds the ring to a checkpoint, without copying it.
     pub fn save<'a>(&'a self, name: &str, to: &mut Saver<'a>) {
-        to.f32s(&format!("replay/{name}"), &self.rows, self.stride());
-        to.json(&format!("replay/{name}.next"), &self.next);
+        self.ring.save(name, to);
     }
 
     /// Reads it back.
     pub fn load(&mut self, name: &str, from: &Loader) -> Result<()> {
-        self.rows = from.f32s(&format!("replay/{name}"))?;
-        self.next = from.json(&format!("replay/{name}.next"))?;
-        if !self.rows.len().is_multiple_of(self.stride()) || self.len() > self.capacity || self.next > self.len() {
-            let why = format!("replay {name} does not fit this run's sizes");
-            return Err(Error::Checkpoint { path: from.path.clone(), why });
-        }
-        Ok(())
+        self.ring.load(name, from)
     }
 }
 
@@ -268,6 +248,6 @@ mod tests {
     #[test]
     fn a_million_transitions_of_the_largest_robot_fit_in_600_megabytes() {
         let replay = Replay::new(45, 17, 1_000_000);
-        assert!(replay.stride() * 4 * replay.capacity <= 600_000_000);
+        assert!(replay.ring.stride() * 4 * replay.capacity() <= 600_000_000);
     }
 }

@@ -14,7 +14,7 @@ use crate::Actor;
 const STATE_SKILLS: usize = 64;
 
 /// Plans a skill, plays it, plans the next.
-pub(crate) struct SskpActor {
+pub(super) struct SskpActor {
     /// What planning starts from: π_θ, or the prior.
     start: Mlp,
     skills: SkillModel,
@@ -32,7 +32,7 @@ pub(crate) struct SskpActor {
 }
 
 impl SskpActor {
-    pub(crate) fn new(start: Mlp, skills: SkillModel, risk: RiskPredictor, planner: Planner, rng: Rng) -> Self {
+    pub(super) fn new(start: Mlp, skills: SkillModel, risk: RiskPredictor, planner: Planner, rng: Rng) -> Self {
         let (state, played) = (vec![0.0; start.inputs()], skills.config().horizon);
         Self {
             start,

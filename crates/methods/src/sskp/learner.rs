@@ -30,16 +30,16 @@ use crate::{Actor, Method, Setup};
 pub struct Sskp {
     pub(crate) config: SskpConfig,
     pub(crate) skills: SkillModel,
-    pub(crate) risk: RiskPredictor,
+    pub(super) risk: RiskPredictor,
     pub(crate) planner: Planner,
     /// The skill policy π_θ with its critics.
     pub policy: SoftActorCritic,
-    pub(crate) positive: Pairs,
-    pub(crate) unlabelled: Pairs,
+    pub(super) positive: Pairs,
+    pub(super) unlabelled: Pairs,
     /// Skills that were executed, which it learns from.
     pub replay: Replay,
-    pub(crate) plan_rng: Rng,
-    pub(crate) learn_rng: Rng,
+    pub(super) plan_rng: Rng,
+    pub(super) learn_rng: Rng,
     /// Skills executed since the beginning.
     pub(crate) executed: u64,
     pub(crate) last_log: u64,
@@ -48,7 +48,7 @@ pub struct Sskp {
     /// What was predicted of skills, and what came of them.
     pub(super) foresight: Foresight,
     // Scratch.
-    pub(crate) state: Vec<f32>,
+    pub(super) state: Vec<f32>,
     pub(crate) next_state: Vec<f32>,
     pub(crate) policy_now: Gaussian,
     tape: Tape,
@@ -58,9 +58,9 @@ pub struct Sskp {
     /// Skills of this episode that are neither positive nor unlabelled yet; none between episodes.
     waiting: VecDeque<Executed>,
     batch: Batch,
-    pub(crate) threads: usize,
-    pub(crate) seed: u64,
-    pub(crate) files: SkillFiles,
+    pub(super) threads: usize,
+    pub(super) seed: u64,
+    pub(super) files: SkillFiles,
 }
 
 /// A skill that was played: z and the standardised states it was played in.
@@ -121,17 +121,17 @@ impl Sskp {
     }
 
     /// What the policy starts from and is held to: q_ψ, inside the planner's box.
-    pub(crate) fn prior(&self) -> Prior {
+    pub(super) fn prior(&self) -> Prior {
         Prior { net: self.skills.prior_net().clone(), bound: self.planner.bound.clone() }
     }
 
-    pub(crate) fn uses_risk(&self) -> bool {
+    pub(super) fn uses_risk(&self) -> bool {
         self.config.planner.planning != Planning::Off
     }
 }
 
 /// Skill-based SAC: a policy that starts as the prior and is held to it.
-pub(crate) fn build_policy(
+pub(super) fn build_policy(
     config: &SskpConfig,
     prior: Prior,
     threads: usize,

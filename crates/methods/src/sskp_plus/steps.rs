@@ -1,9 +1,10 @@
 //! Single steps as the critics learn them: the rewards of the next few, whether a violation came among them, and where they led.
 
+use sskp_blocks::Result;
 use sskp_blocks::checkpoint::{Loader, Saver};
 use sskp_blocks::env::End;
+use sskp_blocks::ring::Ring;
 use sskp_blocks::rng::Rng;
-use sskp_blocks::{Error, Result};
 
 /// What counts how much.
 #[derive(Clone, Copy, Debug)]
@@ -40,9 +41,7 @@ impl Episode {
 pub(super) struct Steps {
     obs: usize,
     action: usize,
-    capacity: usize,
-    rows: Vec<f32>,
-    next: usize,
+    ring: Ring,
 }
 
 /// A minibatch; its buffers are reused.
@@ -69,19 +68,11 @@ const NUMBERS: usize = 4;
 
 impl Steps {
     pub(super) fn new(obs: usize, action: usize, capacity: usize) -> Self {
-        Self { obs, action, capacity, rows: Vec::new(), next: 0 }
-    }
-
-    fn stride(&self) -> usize {
-        2 * self.obs + self.action + NUMBERS
-    }
-
-    fn len(&self) -> usize {
-        self.rows.len() / self.stride()
+        Self { obs, action, ring: Ring::new(2 * obs + action + NUMBERS, capacity) }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.ring.is_empty()
     }
 
     /// Adds the steps of an episode.
@@ -98,8 +89,7 @@ impl Steps {
                 Some(End::Terminated) if to == total => [0.0; 3],
                 _ => [ahead.gamma.powi(steps), 0.0, ahead.risk_gamma.powi(steps)],
             };
-            let row = self.place();
-            let (s, rest) = row.split_at_mut(obs);
+            let (s, rest) = self.ring.place().split_at_mut(obs);
             let (a, rest) = rest.split_at_mut(action);
             let (numbers, next) = rest.split_at_mut(NUMBERS);
             s.copy_from_slice(&episode.states[t * obs..][..obs]);
@@ -109,25 +99,14 @@ impl Steps {
         }
     }
 
-    /// The row to write next: a new one, or the oldest.
-    fn place(&mut self) -> &mut [f32] {
-        let stride = self.stride();
-        if self.len() < self.capacity && self.next == self.len() {
-            self.rows.resize(self.rows.len() + stride, 0.0);
-        }
-        let at = self.next * stride;
-        self.next = (self.next + 1) % self.capacity;
-        &mut self.rows[at..][..stride]
-    }
-
     /// Draws rows with replacement: the first `from_first` of `n` out of one ring, the others out of another.
     pub(super) fn sample([first, second]: [&Steps; 2], from_first: usize, n: usize, rng: &mut Rng, to: &mut StepBatch) {
-        let (obs, action, stride) = (first.obs, first.action, first.stride());
+        let (obs, action) = (first.obs, first.action);
         let both = obs + action;
         to.begin(n, obs, action);
         for i in 0..n {
-            let ring = if i < from_first { first } else { second };
-            let row = &ring.rows[rng.below(ring.len()) * stride..][..stride];
+            let ring = if i < from_first { &first.ring } else { &second.ring };
+            let row = ring.row(rng.below(ring.len()));
             to.state_action[i * both..][..both].copy_from_slice(&row[..both]);
             to.state[i * obs..][..obs].copy_from_slice(&row[..obs]);
             (to.reward[i], to.discount[i]) = (row[both], row[both + 1]);
@@ -137,18 +116,11 @@ impl Steps {
     }
 
     pub(super) fn save<'a>(&'a self, name: &str, to: &mut Saver<'a>) {
-        to.f32s(&format!("replay/{name}"), &self.rows, self.stride());
-        to.json(&format!("replay/{name}.next"), &self.next);
+        self.ring.save(name, to);
     }
 
     pub(super) fn load(&mut self, name: &str, from: &Loader) -> Result<()> {
-        self.rows = from.f32s(&format!("replay/{name}"))?;
-        self.next = from.json(&format!("replay/{name}.next"))?;
-        if !self.rows.len().is_multiple_of(self.stride()) || self.len() > self.capacity || self.next > self.len() {
-            let why = format!("replay {name} does not fit this run's sizes");
-            return Err(Error::Checkpoint { path: from.path.clone(), why });
-        }
-        Ok(())
+        self.ring.load(name, from)
     }
 }
 
@@ -179,7 +151,7 @@ mod tests {
             rewards: vec![1.0, 2.0, 3.0, 4.0],
         };
         steps.push(AHEAD, &episode, end);
-        steps.rows.chunks_exact(7).map(|row| row[2..].try_into().unwrap()).collect()
+        (0..4).map(|t| steps.ring.row(t)[2..].try_into().unwrap()).collect()
     }
 
     #[test]
