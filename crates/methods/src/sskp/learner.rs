@@ -42,9 +42,9 @@ pub struct Sskp {
     pub(super) learn_rng: Rng,
     /// Skills executed since the beginning.
     pub(crate) executed: u64,
-    pub(crate) last_log: u64,
+    last_log: u64,
     /// Since the last row of metrics: sums of the predicted risk of the chosen skills and of the policy's mean, and how many.
-    pub(crate) risk_seen: [f64; 3],
+    risk_seen: [f64; 3],
     /// What was predicted of skills, and what came of them.
     pub(super) foresight: Foresight,
     // Scratch.
@@ -240,6 +240,15 @@ impl Sskp {
         metrics.push("Risk/policy_mean", policy / n.max(1.0));
         self.foresight.metrics(metrics);
         metrics.push("Risk/class_prior", self.risk.class_prior);
+    }
+
+    /// Whether a row of metrics is due; if so, what it tells of planning is summed up anew from here.
+    pub(crate) fn row_is_due(&mut self, steps: u64) -> bool {
+        let due = steps >= self.last_log + self.config.log_every;
+        if due {
+            (self.last_log, self.risk_seen) = (steps, [0.0; 3]);
+        }
+        due
     }
 
     pub(crate) fn update_policy(&mut self, metrics: &mut Metrics) -> Result<()> {

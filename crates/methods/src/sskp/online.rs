@@ -39,9 +39,7 @@ impl Sskp {
             let learning = Instant::now();
             self.update_policy(&mut metrics)?;
             run.add_time("policy", learning);
-            if run.clock().steps >= self.last_log + self.config.log_every {
-                self.last_log = run.clock().steps;
-                self.risk_seen = [0.0; 3];
+            if self.row_is_due(run.clock().steps) {
                 run.record(&metrics)?;
             }
             run.checkpoint(|to| self.save(to))?;

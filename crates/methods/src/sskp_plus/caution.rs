@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! m = (n₀ + violations so far)/(ρ*·(t₀ + steps so far)), inside caution_bounds;  n₀ such that m begins at first_caution
-//! λ = κ·min(1, m)/(C̄ + ε),  C̄: the mean risk of the steps that are played
+//! k = doubt + more_doubt·min(1, m),  what the disagreement of the two reward critics costs
+//! λ = Λ·min(1, C̄·(1 − γ_c)/ρ*),  what risk costs;  C̄: the mean risk of the steps that are played
 //! ```
 //! The hold is w·m and the reference follows by f/m; skills and actions are played with 1/m of their noise where m is above 1. While nothing
 //! happens m falls, and the decoder goes faster and further; every violation raises it at once, and the less, the longer the robot has been
-//! learning. With κ = 1 and C̄ well above ε, a per cent less risk would be worth a per cent of the demonstrator's reward.
+//! learning. A robot that violates ρ* times per step has a mean risk of ρ*/(1 − γ_c): from there on risk has its full price.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,12 +22,23 @@ pub(super) struct Caution {
     pub(super) mean_risk: f64,
 }
 
+/// Weights of the decoder's loss.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Weights {
+    /// λ.
+    pub(super) price: f32,
+    /// w·m.
+    pub(super) hold: f32,
+    /// k.
+    pub(super) doubt: f32,
+}
+
 /// How fast C̄ follows the means of minibatches.
 const FOLLOW_RISK: f64 = 1e-3;
 
 impl Caution {
     pub(super) fn new() -> Self {
-        // Before anything is known, risk is taken for large, and its price is small.
+        // Before anything is known, risk is taken for large.
         Self { violations: 0, steps: 0, mean_risk: 0.1 }
     }
 
@@ -57,9 +69,19 @@ impl Caution {
         (1.0 / self.amount(config)).min(1.0)
     }
 
-    /// λ.
-    pub(super) fn price(&self, config: &AdaptConfig) -> f64 {
-        config.price * self.amount(config).min(1.0) / (self.mean_risk + config.negligible)
+    /// What the decoder's loss weighs how much.
+    pub(super) fn weights(&self, config: &AdaptConfig) -> Weights {
+        let m = self.amount(config);
+        Weights {
+            hold: (config.hold * m) as f32,
+            doubt: (config.doubt + config.more_doubt * m.min(1.0)) as f32,
+            price: (config.price * (self.mean_risk * (1.0 - config.risk_gamma) / config.allowed).min(1.0)) as f32,
+        }
+    }
+
+    /// How far the reference follows at each of the decoder's updates.
+    pub(super) fn follow(&self, config: &AdaptConfig) -> f32 {
+        (config.follow / self.amount(config)).min(1.0) as f32
     }
 }
 
@@ -91,15 +113,32 @@ mod tests {
     }
 
     #[test]
-    fn risk_is_priced_against_the_mean_risk() {
-        let config = AdaptConfig { price: 0.5, negligible: 0.01, ..Default::default() };
-        let mut caution = Caution { violations: 1000, steps: 1000, mean_risk: 0.04 };
-        assert!((caution.price(&config) - 10.0).abs() < 1e-9);
-        caution.foreseen(&[0.14, 0.04]);
-        assert!((caution.mean_risk - 0.04005).abs() < 1e-8);
-        caution.violations = 0;
-        caution.steps = 1_000_000_000;
-        let cheapest = 10.0 * config.caution_bounds[0];
-        assert!((caution.price(&config) - cheapest).abs() < 0.01 * cheapest, "cheap where it never falls");
+    fn the_weights_by_hand() {
+        let config = AdaptConfig {
+            hold: 0.2,
+            follow: 1e-3,
+            doubt: 1.0,
+            more_doubt: 0.5,
+            price: 50.0,
+            risk_gamma: 0.99,
+            allowed: 2e-5,
+            patience: 1e4,
+            first_caution: 3.0,
+            ..Default::default()
+        };
+        let mut caution = Caution { mean_risk: 5e-4, ..Caution::new() };
+        // m = 3; the robot may have a mean risk of 2e-5/0.01 = 2e-3.
+        let close = |a: f32, b: f64| (f64::from(a) - b).abs() < 1e-6;
+        let Weights { price, hold, doubt } = caution.weights(&config);
+        assert!(close(price, 12.5) && close(hold, 0.6) && close(doubt, 1.5), "{price} {hold} {doubt}");
+        assert!(close(caution.follow(&config), 1e-3 / 3.0));
+        caution.played(50_000, false);
+        let Weights { hold, doubt, .. } = caution.weights(&config);
+        assert!(close(hold, 0.1) && close(doubt, 1.25), "m = 0.5: {hold} {doubt}");
+        assert!(close(caution.follow(&config), 2e-3));
+        caution.foreseen(&[0.2, 0.1]);
+        assert!((caution.mean_risk - 6.495e-4).abs() < 1e-8);
+        caution.mean_risk = 0.1;
+        assert!(close(caution.weights(&config).price, 50.0), "no dearer than this");
     }
 }

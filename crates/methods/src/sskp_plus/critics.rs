@@ -1,7 +1,7 @@
 //! What teaches the decoder: critics of single steps, two of rewards and one of violations.
 //!
 //! ```text
-//! a' = clip(dec_slow(s', z') + noise),  z' ~ π_θ(·|s'),  s' the state n steps on
+//! a' = clip(dec(s', z') + noise),  z' ~ π_θ(·|s'),  s' the state n steps on,  dec: the decoder that is played
 //! y_r = R/r̄ + γⁿ·L(Q̄₁, Q̄₂)(s', a')    where the episode goes on,  L = mean − k·|Q₁ − Q₂|/2
 //! y_c = γ_c^k where the violation came after k < n steps, γ_cⁿ·C̄(s', a') where the episode goes on
 //! ```
@@ -14,6 +14,7 @@ use sskp_blocks::rng::Rng;
 use sskp_blocks::twin::{Pick, Twin, join};
 use sskp_blocks::{Error, Result};
 
+use super::caution::Weights;
 use super::config::AdaptConfig;
 use super::steps::StepBatch;
 
@@ -83,10 +84,16 @@ impl Critics {
     }
 
     /// One update of all on a minibatch, given the actions in its next states.
-    pub(super) fn update(&mut self, config: &AdaptConfig, batch: &StepBatch, next_actions: &[f32]) -> Result<Losses> {
+    pub(super) fn update(
+        &mut self,
+        config: &AdaptConfig,
+        doubt: f32,
+        batch: &StepBatch,
+        next_actions: &[f32],
+    ) -> Result<Losses> {
         join(&mut self.input, &batch.next_state, self.obs, next_actions, self.action);
         let mut losses = Losses::default();
-        self.update_reward(config.doubt as f32, batch, &mut losses);
+        self.update_reward(doubt, batch, &mut losses);
         self.update_risk(config.tau as f32, batch, &mut losses);
         match losses.reward.is_finite() && losses.risk.is_finite() {
             true => Ok(losses),
@@ -136,13 +143,13 @@ impl Critics {
     pub(super) fn slope(
         &mut self,
         config: &AdaptConfig,
-        price: f32,
+        Weights { price, doubt, .. }: Weights,
         state: &[f32],
         actions: &[f32],
         d_action: &mut Vec<f32>,
     ) -> f64 {
         let n = state.len() / self.obs;
-        let (scale, doubt) = (1.0 - config.gamma as f32, config.doubt as f32);
+        let scale = 1.0 - config.gamma as f32;
         join(&mut self.input, state, self.obs, actions, self.action);
         d_action.resize(n * self.action, 0.0);
         self.more.resize(n * self.action, 0.0);
@@ -212,12 +219,13 @@ mod tests {
         // Whoever goes on will go on.
         let next = vec![-1.0; n];
         for _ in 0..3000 {
-            critics.update(&config, &batch, &next).unwrap();
+            critics.update(&config, 1.0, &batch, &next).unwrap();
         }
         let [a, _] = critics.reward.forward(&batch.state_action[..4], 2);
         // Falling at once is worth its one reward, 1 demonstrator's; going on 1/(1 − 0.9).
         assert!((a[0] - 1.0).abs() < 0.2 && (a[1] - 10.0).abs() < 0.5, "{a:?}");
-        critics.slope(&config, 1.0, &[0.5, 0.5], &[1.0, -1.0], &mut Vec::new());
+        let weights = Weights { price: 1.0, hold: 0.0, doubt: 1.0 };
+        critics.slope(&config, weights, &[0.5, 0.5], &[1.0, -1.0], &mut Vec::new());
         assert!(critics.chances[0] > 0.95 && critics.chances[1] < 0.02, "{:?}", critics.chances);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! L(ν) = mean over s, z ~ π_θ(·|s) of  −(1 − γ)·L(Q₁, Q₂)(s, a) + λ·C(s, a) + w·m·|a − ref(s, z)|²,  a = dec_ν(s, z)
-//! ref ← ref + (f/m)·(dec − ref)
+//! dec ← dec + τ·(dec_ν − dec),  the decoder that is played
+//! ref ← ref + (f/m)·(dec_ν − ref)
 //! ```
 //! m is the caution of [`super::caution`].
 
@@ -12,6 +13,7 @@ use sskp_blocks::nets::{Adam, Mlp, Tape, gaussian, polyak};
 use sskp_blocks::rng::Rng;
 use sskp_blocks::twin::join;
 
+use super::caution::Weights;
 use super::config::AdaptConfig;
 use super::critics::Critics;
 
@@ -20,8 +22,9 @@ pub(super) struct Teacher {
     obs: usize,
     dim: usize,
     action: usize,
+    /// What learns; what is played follows it.
+    pub(super) net: Mlp,
     pub(super) reference: Mlp,
-    pub(super) slow: Mlp,
     adam: Adam,
     pub(super) grad: Vec<f32>,
     // Scratch.
@@ -45,8 +48,8 @@ impl Teacher {
             obs: decoder.inputs() - dim,
             dim,
             action: decoder.outputs(),
+            net: decoder.clone(),
             reference: decoder.clone(),
-            slow: decoder.clone(),
             adam: Adam::new(decoder.params.len(), config.decoder_rate as f32),
             grad: vec![0.0; decoder.params.len()],
             noise: Vec::new(),
@@ -71,12 +74,19 @@ impl Teacher {
         }
     }
 
-    /// Actions of the slow decoder in the next states of a minibatch, with TD3's noise.
-    pub(super) fn next_actions(&mut self, config: &AdaptConfig, policy: &SkillPolicy, state: &[f32], rng: &mut Rng) {
+    /// Actions of the decoder that is played in the next states of a minibatch, with TD3's noise.
+    pub(super) fn next_actions(
+        &mut self,
+        config: &AdaptConfig,
+        played: &Mlp,
+        policy: &SkillPolicy,
+        state: &[f32],
+        rng: &mut Rng,
+    ) {
         let n = state.len() / self.obs;
         self.choose(policy, state, rng);
         join(&mut self.input, state, self.obs, &self.skills, self.dim);
-        let out = self.slow.forward(&self.input, n, &mut self.tapes[0]);
+        let out = played.forward(&self.input, n, &mut self.tapes[0]);
         self.noise.resize(n * self.action, 0.0);
         rng.fill_normal(&mut self.noise);
         let (sigma, cut) = (config.target_noise as f32, config.target_clip as f32);
@@ -89,19 +99,18 @@ impl Teacher {
     pub(super) fn gradient(
         &mut self,
         config: &AdaptConfig,
-        decoder: &Mlp,
         critics: &mut Critics,
         state: &[f32],
-        [price, hold]: [f32; 2],
+        weights: Weights,
     ) -> [f64; 2] {
         let n = state.len() / self.obs;
         join(&mut self.input, state, self.obs, &self.skills, self.dim);
         let [tape, other, _] = &mut self.tapes;
-        let out = decoder.forward(&self.input, n, tape);
+        let out = self.net.forward(&self.input, n, tape);
         let reference = self.reference.forward(&self.input, n, other);
         self.actions.clear();
         self.actions.extend(out.iter().map(|a| a.clamp(-1.0, 1.0)));
-        let loss = critics.slope(config, price, state, &self.actions, &mut self.d_action);
+        let loss = critics.slope(config, weights, state, &self.actions, &mut self.d_action);
         let (scale, mut moved) = (1.0 / n as f32, 0.0);
         for (d, (a, r)) in self.d_action.iter_mut().zip(out.iter().zip(reference)) {
             // Descent goes against d: no further out where the robot's range has ended.
@@ -109,29 +118,29 @@ impl Teacher {
                 *d = 0.0;
             }
             moved += f64::from(a - r).powi(2);
-            *d = scale * (*d + 2.0 * hold * (a - r));
+            *d = scale * (*d + 2.0 * weights.hold * (a - r));
         }
-        decoder.backward(&self.input, n, tape, &self.d_action, Some(&mut self.grad), None);
-        [loss + f64::from(hold) * moved / n as f64, moved / (n * self.action) as f64]
+        self.net.backward(&self.input, n, tape, &self.d_action, Some(&mut self.grad), None);
+        [loss + f64::from(weights.hold) * moved / n as f64, moved / (n * self.action) as f64]
     }
 
     /// One step of the decoder, and those of its followers.
-    pub(super) fn step(&mut self, config: &AdaptConfig, decoder: &mut Mlp, follow: f32) {
-        self.adam.step(&mut decoder.params, &self.grad);
+    pub(super) fn step(&mut self, config: &AdaptConfig, played: &mut Mlp, follow: f32) {
+        self.adam.step(&mut self.net.params, &self.grad);
         self.grad.fill(0.0);
-        polyak(&mut self.slow.params, &decoder.params, config.tau as f32);
-        polyak(&mut self.reference.params, &decoder.params, follow);
+        polyak(&mut played.params, &self.net.params, config.tau as f32);
+        polyak(&mut self.reference.params, &self.net.params, follow);
     }
 
     pub(super) fn save<'a>(&'a self, to: &mut Saver<'a>) {
         to.f32s("weights/decoder_reference", &self.reference.params, 1);
-        to.f32s("weights/decoder_slow", &self.slow.params, 1);
+        to.f32s("weights/decoder_learning", &self.net.params, 1);
         self.adam.save("decoder_online", to);
     }
 
     pub(super) fn load(&mut self, from: &Loader) -> Result<()> {
         from.f32s_into("weights/decoder_reference", &mut self.reference.params)?;
-        from.f32s_into("weights/decoder_slow", &mut self.slow.params)?;
+        from.f32s_into("weights/decoder_learning", &mut self.net.params)?;
         self.adam.load("decoder_online", from)
     }
 }
@@ -144,13 +153,13 @@ mod tests {
     const DIM: usize = 2;
 
     fn fixture() -> (AdaptConfig, Mlp, Critics, Teacher, Vec<f32>) {
-        let config = AdaptConfig { width: 16, doubt: 1.5, gamma: 0.9, ..Default::default() };
+        let config = AdaptConfig { width: 16, gamma: 0.9, ..Default::default() };
         let mut rng = Rng::stream(4, "decoder");
-        let mut decoder = Mlp::new(&[OBS + DIM, 12, 2], &mut rng);
+        let decoder = Mlp::new(&[OBS + DIM, 12, 2], &mut rng);
         let critics = Critics::new(&config, OBS, 2, &mut rng);
         let mut teacher = Teacher::new(&config, &decoder, DIM);
         // The decoder has moved since.
-        decoder.params.iter_mut().for_each(|p| *p += 0.05 * rng.normal() as f32);
+        teacher.net.params.iter_mut().for_each(|p| *p += 0.05 * rng.normal() as f32);
         let mut state = vec![0.0; 8 * OBS];
         rng.fill_normal(&mut state);
         teacher.skills.resize(8 * DIM, 0.0);
@@ -160,22 +169,22 @@ mod tests {
 
     #[test]
     fn the_decoders_gradient_agrees_with_finite_differences() {
-        let (config, mut decoder, mut critics, mut teacher, state) = fixture();
-        let weights = [3.0, 0.7];
-        teacher.gradient(&config, &decoder, &mut critics, &state, weights);
+        let (config, _, mut critics, mut teacher, state) = fixture();
+        let weights = Weights { price: 3.0, hold: 0.7, doubt: 1.5 };
+        teacher.gradient(&config, &mut critics, &state, weights);
         let found = std::mem::take(&mut teacher.grad);
-        let mut loss = |decoder: &Mlp| {
-            teacher.grad = vec![0.0; decoder.params.len()];
-            teacher.gradient(&config, decoder, &mut critics, &state, weights)[0]
+        let mut loss = |teacher: &mut Teacher| {
+            teacher.grad = vec![0.0; found.len()];
+            teacher.gradient(&config, &mut critics, &state, weights)[0]
         };
         let mut largest = 0.0f64;
-        for i in 0..decoder.params.len() {
-            let old = decoder.params[i];
-            decoder.params[i] = old + 1e-2;
-            let up = loss(&decoder);
-            decoder.params[i] = old - 1e-2;
-            let down = loss(&decoder);
-            decoder.params[i] = old;
+        for i in 0..found.len() {
+            let old = teacher.net.params[i];
+            teacher.net.params[i] = old + 1e-2;
+            let up = loss(&mut teacher);
+            teacher.net.params[i] = old - 1e-2;
+            let down = loss(&mut teacher);
+            teacher.net.params[i] = old;
             let expected = (up - down) / 2e-2;
             largest = largest.max(expected.abs());
             assert!((expected - f64::from(found[i])).abs() < 2e-3, "{i}: {expected} against {}", found[i]);
@@ -190,22 +199,30 @@ mod tests {
         teacher.adam = Adam::new(decoder.params.len(), 1e-2);
         let mut moved = Vec::new();
         for _ in 0..300 {
-            moved.push(teacher.gradient(&config, &decoder, &mut critics, &state, [0.0, 1e3])[1]);
+            moved.push(
+                teacher.gradient(&config, &mut critics, &state, Weights { price: 0.0, hold: 1e3, doubt: 1.0 })[1],
+            );
             teacher.step(&config, &mut decoder, 0.0);
         }
         assert!(moved[299] < 0.05 * moved[0], "{} to {}", moved[0], moved[299]);
-        let (reference, apart) = (teacher.reference.params[0], decoder.params[0] - teacher.reference.params[0]);
+        let (reference, apart) = (teacher.reference.params[0], teacher.net.params[0] - teacher.reference.params[0]);
+        let (before, behind) = (decoder.params[0], teacher.net.params[0] - decoder.params[0]);
         teacher.step(&config, &mut decoder, 0.25);
         assert!((teacher.reference.params[0] - reference - 0.25 * apart).abs() < 1e-2 * apart.abs() + 1e-4);
+        let followed = decoder.params[0] - before;
+        assert!(
+            (followed - config.tau as f32 * behind).abs() < 1e-2 * behind.abs() + 1e-4,
+            "what is played follows too"
+        );
     }
 
     #[test]
     fn no_action_is_pushed_further_out_of_the_range() {
-        let (config, mut decoder, mut critics, mut teacher, state) = fixture();
+        let (config, _, mut critics, mut teacher, state) = fixture();
         // All actions far above 1.
-        let n = decoder.params.len();
-        decoder.params[n - 2..].fill(5.0);
-        teacher.gradient(&config, &decoder, &mut critics, &state, [0.0, 0.0]);
+        let n = teacher.net.params.len();
+        teacher.net.params[n - 2..].fill(5.0);
+        teacher.gradient(&config, &mut critics, &state, Weights { price: 0.0, hold: 0.0, doubt: 1.0 });
         let outwards = teacher.grad[n - 2..].iter().any(|g| *g < 0.0);
         assert!(!outwards, "{:?}", &teacher.grad[n - 2..]);
     }

@@ -174,9 +174,12 @@ impl SskpPlus {
             false => (config.demo_share * config.batch as f64).round() as usize,
         };
         Steps::sample([&self.demos, &self.played], from_demos, config.batch, &mut self.learn_rng, &mut self.batch);
+        let weights = self.caution.weights(config);
         let policy = SkillPolicy { net: self.base.policy.actor(), bound: &self.base.planner.bound };
-        self.teacher.next_actions(config, &policy, &self.batch.next_state, &mut self.learn_rng);
-        let Losses { reward, value, risk, chance } = self.critics.update(config, &self.batch, &self.teacher.actions)?;
+        let played = self.base.skills.decoder.net_mut().expect("a closed loop, or it would have been refused");
+        self.teacher.next_actions(config, played, &policy, &self.batch.next_state, &mut self.learn_rng);
+        let Losses { reward, value, risk, chance } =
+            self.critics.update(config, weights.doubt, &self.batch, &self.teacher.actions)?;
         self.updates += 1;
         self.seen.updates += 1.0;
         for (sum, loss) in self.seen.losses.iter_mut().zip([reward, value, risk, chance]) {
@@ -184,11 +187,8 @@ impl SskpPlus {
         }
         if self.steps >= config.warm_up_steps && self.updates.is_multiple_of(config.decoder_every) {
             self.teacher.choose(&policy, &self.batch.state, &mut self.learn_rng);
-            let m = self.caution.amount(config);
-            let weights = [self.caution.price(config), config.hold * m].map(|w| w as f32);
-            let decoder = self.base.skills.decoder.net_mut().expect("a closed loop, or it would have been refused");
-            let [_, moved] = self.teacher.gradient(config, decoder, &mut self.critics, &self.batch.state, weights);
-            self.teacher.step(config, decoder, (config.follow / m).min(1.0) as f32);
+            let [_, moved] = self.teacher.gradient(config, &mut self.critics, &self.batch.state, weights);
+            self.teacher.step(config, played, self.caution.follow(config));
             self.caution.foreseen(&self.critics.chances[from_demos..]);
             self.seen.moved += moved;
             self.seen.decoder_updates += 1.0;
@@ -204,6 +204,7 @@ impl SskpPlus {
         metrics.push("Decoder/from_reference", (moved / decoder_updates.max(1.0)).sqrt());
         metrics.push("Decoder/caution", self.caution.amount(&self.config));
         metrics.push("Decoder/risk", self.caution.mean_risk);
+        metrics.push("Decoder/price", f64::from(self.caution.weights(&self.config).price));
     }
 }
 

@@ -42,9 +42,7 @@ impl SskpPlus {
             let learning = Instant::now();
             self.base.update_policy(&mut metrics)?;
             run.add_time("policy", learning);
-            if run.clock().steps >= self.base.last_log + self.base.config.log_every {
-                self.base.last_log = run.clock().steps;
-                self.base.risk_seen = [0.0; 3];
+            if self.base.row_is_due(run.clock().steps) {
                 self.metrics(&mut metrics);
                 run.record(&metrics)?;
             }
