@@ -5,7 +5,7 @@
 //! k = doubt + more_doubt·min(1, m),  what the disagreement of the two reward critics costs
 //! λ = Λ·min(1, C̄·(1 − γ_c)/ρ*),  what risk costs;  C̄: the mean risk of the steps that are played
 //! ```
-//! The hold is w·m and the reference follows by f/m; skills and actions are played with 1/m of their noise where m is above 1. While nothing
+//! The hold is w·m and the reference follows by f/m; skills are drawn with 1/m of the policy's deviation where m is above 1. While nothing
 //! happens m falls, and the decoder goes faster and further; every violation raises it at once, and the less, the longer the robot has been
 //! learning. A robot that violates ρ* times per step has a mean risk of ρ*/(1 − γ_c): from there on risk has its full price.
 
@@ -38,8 +38,8 @@ const FOLLOW_RISK: f64 = 1e-3;
 
 impl Caution {
     pub(super) fn new() -> Self {
-        // Before anything is known, risk is taken for large.
-        Self { violations: 0, steps: 0, mean_risk: 0.1 }
+        // Before anything is known risk has no price: young critics would send the decoder anywhere.
+        Self { violations: 0, steps: 0, mean_risk: 0.0 }
     }
 
     /// Steps were played, the last of which may have been a violation.
@@ -64,7 +64,7 @@ impl Caution {
         ((before + self.violations as f64) / may).clamp(least, most)
     }
 
-    /// The share of their noise that skills and actions are played with.
+    /// The share of the policy's deviation that skills are drawn with.
     pub(super) fn boldness(&self, config: &AdaptConfig) -> f64 {
         (1.0 / self.amount(config)).min(1.0)
     }

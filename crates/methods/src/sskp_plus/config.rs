@@ -90,9 +90,9 @@ pub struct AdaptConfig {
     pub offline_updates: u64,
     /// Environment steps before the decoder moves: the critics must know its own actions first, and what they say of risk is loud at first.
     pub warm_up_steps: u64,
-    /// Deviation of the noise added to played actions, while m is 1 or less. 0.05 costs Cheetah 4 % of its reward and teaches no more.
+    /// Deviation of the noise added to played actions, whatever m is: without it the critics cannot tell actions apart. 0.05 costs Cheetah 4 % of its reward and teaches no more.
     pub noise: f64,
-    /// Factor on the deviation of played skills, while m is 1 or less.
+    /// Factor on the deviation of played skills, while m is 1 or less; 1/m of it above.
     pub spread: f64,
     /// Deviation of the noise on the actions of targets, as in TD3.
     pub target_noise: f64,

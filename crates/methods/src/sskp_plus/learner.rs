@@ -118,7 +118,7 @@ impl SskpPlus {
 
     /// Plays a skill as [`Sskp::play`] does, with noise on the actions.
     pub(super) fn play(&mut self, z: &[f32], run: &mut Run) -> Result<()> {
-        let sigma = if self.config.on { self.config.noise * self.caution.boldness(&self.config) } else { 0.0 } as f32;
+        let sigma = if self.config.on { self.config.noise } else { 0.0 } as f32;
         let Self { base, noise_rng, noise, .. } = self;
         let horizon = base.skills.config().horizon;
         let Sskp { skills, segment, next_state, .. } = base;
