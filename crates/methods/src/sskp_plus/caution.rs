@@ -3,11 +3,11 @@
 //! ```text
 //! m = (n₀ + violations so far)/(ρ*·(t₀ + steps so far)), inside caution_bounds;  n₀ such that m begins at first_caution
 //! k = doubt + more_doubt·min(1, m),  what the disagreement of the two reward critics costs
-//! λ = Λ·min(1, C̄·(1 − γ_c)/ρ*),  what risk costs;  C̄: the mean risk of the steps that are played
+//! λ = Λ·min(dearest, m),  what risk costs
 //! ```
 //! The hold is w·m and the reference follows by f/m; skills are drawn with 1/m of the policy's deviation where m is above 1. While nothing
 //! happens m falls, and the decoder goes faster and further; every violation raises it at once, and the less, the longer the robot has been
-//! learning. A robot that violates ρ* times per step has a mean risk of ρ*/(1 − γ_c): from there on risk has its full price.
+//! learning.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ use super::config::AdaptConfig;
 pub(super) struct Caution {
     violations: u64,
     steps: u64,
-    /// C̄.
+    /// Mean risk of the steps that are played, to be looked at.
     pub(super) mean_risk: f64,
 }
 
@@ -33,12 +33,11 @@ pub(super) struct Weights {
     pub(super) doubt: f32,
 }
 
-/// How fast C̄ follows the means of minibatches.
+/// How fast it follows the means of minibatches.
 const FOLLOW_RISK: f64 = 1e-3;
 
 impl Caution {
     pub(super) fn new() -> Self {
-        // Before anything is known risk has no price: young critics would send the decoder anywhere.
         Self { violations: 0, steps: 0, mean_risk: 0.0 }
     }
 
@@ -75,7 +74,7 @@ impl Caution {
         Weights {
             hold: (config.hold * m) as f32,
             doubt: (config.doubt + config.more_doubt * m.min(1.0)) as f32,
-            price: (config.price * (self.mean_risk * (1.0 - config.risk_gamma) / config.allowed).min(1.0)) as f32,
+            price: (config.price * m.min(config.dearest)) as f32,
         }
     }
 
@@ -120,25 +119,24 @@ mod tests {
             doubt: 1.0,
             more_doubt: 0.5,
             price: 50.0,
-            risk_gamma: 0.99,
+            dearest: 2.0,
             allowed: 2e-5,
             patience: 1e4,
             first_caution: 3.0,
             ..Default::default()
         };
-        let mut caution = Caution { mean_risk: 5e-4, ..Caution::new() };
-        // m = 3; the robot may have a mean risk of 2e-5/0.01 = 2e-3.
+        let mut caution = Caution::new();
+        // m = 3.
         let close = |a: f32, b: f64| (f64::from(a) - b).abs() < 1e-6;
         let Weights { price, hold, doubt } = caution.weights(&config);
-        assert!(close(price, 12.5) && close(hold, 0.6) && close(doubt, 1.5), "{price} {hold} {doubt}");
+        assert!(close(price, 100.0) && close(hold, 0.6) && close(doubt, 1.5), "{price} {hold} {doubt}");
         assert!(close(caution.follow(&config), 1e-3 / 3.0));
         caution.played(50_000, false);
-        let Weights { hold, doubt, .. } = caution.weights(&config);
-        assert!(close(hold, 0.1) && close(doubt, 1.25), "m = 0.5: {hold} {doubt}");
+        let Weights { price, hold, doubt } = caution.weights(&config);
+        assert!(close(price, 25.0) && close(hold, 0.1) && close(doubt, 1.25), "m = 0.5: {price} {hold} {doubt}");
         assert!(close(caution.follow(&config), 2e-3));
+        caution.mean_risk = 5e-4;
         caution.foreseen(&[0.2, 0.1]);
         assert!((caution.mean_risk - 6.495e-4).abs() < 1e-8);
-        caution.mean_risk = 0.1;
-        assert!(close(caution.weights(&config).price, 50.0), "no dearer than this");
     }
 }

@@ -109,9 +109,10 @@ pub struct AdaptConfig {
     pub hold: f64,
     /// f: how far the reference goes towards the decoder at each of the decoder's updates, at m = 1.
     pub follow: f64,
-    /// Λ: what the certainty of a violation costs, in rewards per step of the demonstrator, where the mean risk is what the robot may have or
-    /// more. 100 disturbs Ant and Cheetah while the critics are young.
+    /// Λ: what the certainty of a violation costs, in rewards per step of the demonstrator, at m = 1. 50 slows Cheetah down.
     pub price: f64,
+    /// It is at most this many times Λ.
+    pub dearest: f64,
     /// ρ*: violations per step at which m is 1.
     pub allowed: f64,
     /// m before anything was played: trust is earned.
@@ -149,7 +150,8 @@ impl Default for AdaptConfig {
             more_doubt: 1.0,
             hold: 0.03,
             follow: 1.2e-4,
-            price: 50.0,
+            price: 20.0,
+            dearest: 3.0,
             allowed: 2e-5,
             first_caution: 3.0,
             patience: 10_000.0,
@@ -191,6 +193,7 @@ impl AdaptConfig {
             ("more_doubt", self.more_doubt),
             ("hold", self.hold),
             ("price", self.price),
+            ("dearest", self.dearest),
         ];
         for (key, value) in amounts {
             need(key, value >= 0.0 && value.is_finite(), "0 or more")?;
