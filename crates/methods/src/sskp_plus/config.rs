@@ -113,6 +113,8 @@ pub struct AdaptConfig {
     pub price: f64,
     /// It is at most this many times Λ.
     pub dearest: f64,
+    /// ε: risk that costs nothing. Of risks as small as those of ordinary steps the critic knows nothing, and its slope there is noise.
+    pub negligible: f64,
     /// ρ*: violations per step at which m is 1.
     pub allowed: f64,
     /// m before anything was played: trust is earned.
@@ -152,6 +154,7 @@ impl Default for AdaptConfig {
             follow: 1.2e-4,
             price: 20.0,
             dearest: 3.0,
+            negligible: 0.01,
             allowed: 2e-5,
             first_caution: 3.0,
             patience: 10_000.0,
@@ -194,6 +197,7 @@ impl AdaptConfig {
             ("hold", self.hold),
             ("price", self.price),
             ("dearest", self.dearest),
+            ("negligible", self.negligible),
         ];
         for (key, value) in amounts {
             need(key, value >= 0.0 && value.is_finite(), "0 or more")?;

@@ -139,7 +139,7 @@ impl Critics {
         polyak(&mut self.risk_target.params, &self.risk.net.params, tau);
     }
 
-    /// The gradient in the actions of −(1 − γ)·L(Q₁, Q₂) + λ·C, row by row. Gives the mean of that loss.
+    /// The gradient in the actions of −(1 − γ)·L(Q₁, Q₂) + λ·max(0, C − ε), row by row. Gives the mean of that loss.
     pub(super) fn slope(
         &mut self,
         config: &AdaptConfig,
@@ -149,7 +149,7 @@ impl Critics {
         d_action: &mut Vec<f32>,
     ) -> f64 {
         let n = state.len() / self.obs;
-        let scale = 1.0 - config.gamma as f32;
+        let (scale, least) = (1.0 - config.gamma as f32, config.negligible as f32);
         join(&mut self.input, state, self.obs, actions, self.action);
         d_action.resize(n * self.action, 0.0);
         self.more.resize(n * self.action, 0.0);
@@ -165,12 +165,12 @@ impl Critics {
         self.chances.clear();
         self.chances.extend(logits.iter().map(|logit| sigmoid(*logit)));
         self.d_out.clear();
-        self.d_out.extend(self.chances.iter().map(|c| price * c * (1.0 - c)));
+        self.d_out.extend(self.chances.iter().map(|c| if *c > least { price * c * (1.0 - c) } else { 0.0 }));
         self.chosen.clear();
         self.chosen.extend(0..n as u32);
         self.risk.net.input_gradient(&self.chosen, &mut self.tape, &self.d_out, self.obs, &mut self.more);
         d_action.iter_mut().zip(&self.more).for_each(|(d, more)| *d += more);
-        let chance: f64 = self.chances.iter().map(|c| f64::from(*c)).sum();
+        let chance: f64 = self.chances.iter().map(|c| f64::from((c - least).max(0.0))).sum();
         (f64::from(price) * chance - f64::from(scale) * value) / n as f64
     }
 

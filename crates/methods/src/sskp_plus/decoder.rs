@@ -1,7 +1,7 @@
 //! The decoder's update: up the reward critics, down the risk critics, not far from the reference.
 //!
 //! ```text
-//! L(ν) = mean over s, z ~ π_θ(·|s) of  −(1 − γ)·L(Q₁, Q₂)(s, a) + λ·C(s, a) + w·m·|a − ref(s, z)|²,  a = dec_ν(s, z)
+//! L(ν) = mean over s, z ~ π_θ(·|s) of  −(1 − γ)·L(Q₁, Q₂)(s, a) + λ·max(0, C(s, a) − ε) + w·m·|a − ref(s, z)|²,  a = dec_ν(s, z)
 //! dec ← dec + τ·(dec_ν − dec),  the decoder that is played
 //! ref ← ref + (f/m)·(dec_ν − ref)
 //! ```
