@@ -17,7 +17,8 @@ use super::config::AdaptConfig;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Caution {
     violations: u64,
-    steps: u64,
+    /// Environment steps played.
+    pub(super) steps: u64,
     /// Mean risk of the steps that are played, to be looked at.
     pub(super) mean_risk: f64,
 }

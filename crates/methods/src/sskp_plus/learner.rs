@@ -33,8 +33,6 @@ pub struct SskpPlus {
     learn_rng: Rng,
     noise_rng: Rng,
     updates: u64,
-    /// Environment steps played.
-    steps: u64,
     /// Since the last row of metrics.
     seen: Seen,
     // Scratch.
@@ -56,7 +54,6 @@ struct SskpPlusState {
     learn_rng: RngState,
     noise_rng: RngState,
     updates: u64,
-    steps: u64,
     caution: Caution,
     unit: f32,
     seen: Seen,
@@ -85,7 +82,6 @@ impl SskpPlus {
             learn_rng: Rng::stream(seed, "step learner"),
             noise_rng: Rng::stream(seed, "action noise"),
             updates: 0,
-            steps: 0,
             seen: Seen::default(),
             batch: StepBatch::default(),
             state: vec![0.0; obs],
@@ -146,7 +142,6 @@ impl SskpPlus {
         }
         self.episode.actions.extend_from_slice(&segment.actions);
         self.episode.rewards.extend_from_slice(&segment.rewards);
-        self.steps += segment.steps as u64;
         self.caution.played(segment.steps, segment.violated());
         if over {
             self.played.push(self.config.ahead(), &self.episode, segment.end);
@@ -159,7 +154,7 @@ impl SskpPlus {
         if !self.config.on || self.played.is_empty() {
             return Ok(());
         }
-        let due = self.config.offline_updates + (self.steps as f64 * self.config.updates_per_step) as u64;
+        let due = self.config.offline_updates + (self.caution.steps as f64 * self.config.updates_per_step) as u64;
         while self.updates < due {
             self.update()?;
         }
@@ -185,7 +180,7 @@ impl SskpPlus {
         for (sum, loss) in self.seen.losses.iter_mut().zip([reward, value, risk, chance]) {
             *sum += loss;
         }
-        if self.steps >= config.warm_up_steps && self.updates.is_multiple_of(config.decoder_every) {
+        if self.caution.steps >= config.warm_up_steps && self.updates.is_multiple_of(config.decoder_every) {
             self.teacher.choose(&policy, &self.batch.state, &mut self.learn_rng);
             let [_, moved] = self.teacher.gradient(config, &mut self.critics, &self.batch.state, weights);
             self.teacher.step(config, played, self.caution.follow(config));
@@ -256,7 +251,6 @@ impl Method for SskpPlus {
             learn_rng: self.learn_rng.save(),
             noise_rng: self.noise_rng.save(),
             updates: self.updates,
-            steps: self.steps,
             caution: self.caution,
             unit: self.critics.unit,
             seen: self.seen,
@@ -273,7 +267,7 @@ impl Method for SskpPlus {
         let state: SskpPlusState = from.json("sskp-plus")?;
         self.learn_rng = Rng::load(&state.learn_rng)?;
         self.noise_rng = Rng::load(&state.noise_rng)?;
-        (self.updates, self.steps, self.caution) = (state.updates, state.steps, state.caution);
+        (self.updates, self.caution) = (state.updates, state.caution);
         (self.critics.unit, self.seen) = (state.unit, state.seen);
         Ok(())
     }
