@@ -193,9 +193,10 @@ pub struct PlannerConfig {
     pub from_prior: bool,
     /// Least σ of a refitted Gaussian: keeps a collapsed dimension defined.
     pub min_std: f64,
-    /// The rounds move the mean at most this many of the policy's σ away from the policy's mean; 0 for no limit, as the paper reads. A
+    /// The rounds move the mean at most this share of the box of skills away from the policy's mean; 0 for no limit, as the paper reads. A
     /// search without one finds skills that neither the policy nor the demonstrations know, where the predicted risk means nothing
-    /// (`docs/decisions/0005-planning-near-the-policy.md`). Samples have no such limit: it would cut the policy's own tails.
+    /// (`docs/decisions/0005-planning-near-the-policy.md`). A share of the box, not of the policy's σ: a policy that sharpens would take the
+    /// planner's reach with it. Samples have no such limit: it would cut the policy's own tails.
     pub near_policy: f64,
     /// Predicted risks up to this count as equal; 0 ranks all, as the paper does. Where nothing is risky the order of tiny
     /// numbers says nothing, and following it would take the choice from the policy (decision 5).
@@ -215,7 +216,7 @@ impl Default for PlannerConfig {
             iterations: 6,
             from_prior: false,
             min_std: 1e-6,
-            near_policy: 2.0,
+            near_policy: 0.1,
             tolerance: 0.02,
             placebo: false,
         }

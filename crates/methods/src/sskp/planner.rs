@@ -195,7 +195,7 @@ impl Planner {
     /// Eq. 5 and 6: mean and (1/k) variance of the k lowest scores; the mean near the policy's if asked. Where no skill is riskier than
     /// another there is nothing to choose, and the Gaussian stays as it is.
     fn refit(&mut self, policy: &Gaussian) {
-        let Self { config, gaussian, drawn, scores, order, choice, .. } = self;
+        let Self { config, bound, gaussian, drawn, scores, order, choice, .. } = self;
         if tied(scores) {
             return;
         }
@@ -212,7 +212,7 @@ impl Planner {
         for i in 0..dim {
             let mean = elites().map(|z| f64::from(z[i])).sum::<f64>() / k as f64;
             let variance = elites().map(|z| (f64::from(z[i]) - mean).powi(2)).sum::<f64>() / k as f64;
-            let furthest = reach * policy.std[i].max(config.min_std as f32);
+            let furthest = reach * bound[i];
             gaussian.mean[i] = (mean as f32).clamp(policy.mean[i] - furthest, policy.mean[i] + furthest);
             gaussian.std[i] = (variance.sqrt() as f32).max(config.min_std as f32);
         }
@@ -424,7 +424,7 @@ mod tests {
 
     #[test]
     fn skills_stay_inside_the_box_and_the_mean_near_the_policy_if_asked() {
-        for (near_policy, furthest) in [(0.0, 2.0), (0.5, 0.5)] {
+        for (near_policy, furthest) in [(0.0, 2.0), (0.25, 0.5)] {
             let mut planner = planner(10, |c| c.near_policy = near_policy);
             planner.bound = vec![2.0; 10];
             let mut rng = Rng::stream(0, "box");
