@@ -42,10 +42,10 @@ const LIGHT: V = [0.35, -0.6, 0.72];
 const SKY: V = [0.80, 0.87, 0.94];
 
 impl Camera {
-    /// Beside the robot, at the height of its middle: what moves is what is no plane.
+    /// Beside the robot, at the height of its middle; planes and what is longer than two metres are its ground.
     pub fn following(geoms: &[Geom], poses: &[Pose]) -> Self {
         let moving: Vec<V> =
-            geoms.iter().zip(poses).filter(|(g, _)| g.shape != Shape::Plane).map(|(_, p)| p.pos).collect();
+            geoms.iter().zip(poses).filter(|(g, _)| g.shape != Shape::Plane && g.size.iter().all(|s| *s <= 1.0)).map(|(_, p)| p.pos).collect();
         let n = moving.len().max(1) as f32;
         let at = moving.iter().fold([0.0; 3], |sum, p| along(sum, *p, 1.0)).map(|x| x / n);
         Self { from: along(at, [0.6, -3.6, 0.9], 1.0), at }

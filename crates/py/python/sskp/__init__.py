@@ -13,9 +13,10 @@ Robots, methods and runs are those of the command line, compiled; `train` takes 
 
 from importlib import import_module as _import_module
 
-from . import _sskp
+from . import _registration, _sskp
 
 _sskp.installed(_sskp.__file__)
+_registration.prepare()
 
 __version__ = _sskp.VERSION
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import _sskp
+from ._scale import to_own
 from ._train import Display, Run, Tracked, begins_with_demonstrations, settings, whole
 
 
@@ -118,7 +119,7 @@ class Agent:
         action = self._wait()
         if self._wants != "step":
             return None
-        return (self._low + (np.clip(action, -1, 1) + 1) * 0.5 * (self._high - self._low)).astype(np.float32)
+        return to_own(action, self._low, self._high).astype(np.float32)
 
     def _need(self, wanted: str, what: str) -> None:
         if self.done:

@@ -9,6 +9,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from ._scale import to_ours, to_own
+
 
 def _leaves(space: spaces.Space, name: str) -> list[tuple[str, spaces.Box, Callable[[Any], Any]]]:
     """The boxes of a space of observations: name, box, and how to get at it."""
@@ -96,8 +98,7 @@ class Foreign:
 
     def own_action(self, action: np.ndarray) -> np.ndarray:
         """An action within [-1, 1] as the environment takes it."""
-        scaled = self.low + (np.clip(action, -1.0, 1.0).astype(np.float64) + 1.0) * 0.5 * (self.high - self.low)
-        return scaled.astype(self._dtype).reshape(self._shape)
+        return to_own(action, self.low, self.high).astype(self._dtype).reshape(self._shape)
 
     def our_action(self, action: Any) -> np.ndarray:
         """The other way round."""
@@ -106,7 +107,7 @@ class Foreign:
             raise ValueError(f"action: it has {array.size} numbers where {self.action_dim} are needed")
         if not np.isfinite(array).all():
             raise ValueError(f"action: number {int(np.flatnonzero(~np.isfinite(array))[0])} is not finite")
-        return np.clip(2.0 * (array - self.low) / (self.high - self.low) - 1.0, -1.0, 1.0).astype(np.float32)
+        return to_ours(array, self.low, self.high)
 
     def reset(self, seed: int) -> np.ndarray:
         """Begins an episode."""

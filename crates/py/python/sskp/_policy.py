@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import _sskp
+from ._scale import to_own
 
 
 class Policy:
@@ -39,7 +40,7 @@ class Policy:
         single = rows.ndim == 1
         actions, risks = self._policy.act(np.ascontiguousarray(np.atleast_2d(rows), np.float64), bool(explore))
         if self._low is not None:
-            actions = (self._low + (np.clip(actions, -1, 1) + 1) * 0.5 * (self._high - self._low)).astype(np.float32)
+            actions = to_own(actions, self._low, self._high).astype(np.float32)
         if any(risk is not None for risk in risks):
             self._risk = risks[0] if single else np.asarray(risks, np.float64)
         else:
