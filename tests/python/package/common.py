@@ -1,5 +1,6 @@
 """Small settings and small environments."""
 
+import functools
 import os
 import pathlib
 import subprocess
@@ -7,28 +8,39 @@ import subprocess
 import gymnasium
 import numpy as np
 
+try:
+    import tomllib
+except ImportError:  # Python 3.10
+    import tomli as tomllib
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SSKP = os.environ.get("SSKP_PROGRAM", str(ROOT / "target/release/sskp"))
 
-SAC = {"sac": {"random_steps": 100, "batch": 32, "log_every": 100, "learner.width": 32}}
-_SKILLS = {
-    "log_every": 200,
-    "skill": {"steps": 60, "hidden": 32, "prior_width": 32, "batch": 32, "skip_losses": False},
-    "risk": {"steps": 60, "width": 32, "batch": 32, "calibrate": False, "relabel": 0},
-    "policy": {"batch": 32, "warm_up": 8, "learner": {"width": 32}},
+
+# What makes a method quick, wherever it has a setting of that name: narrow networks that learn from early on.
+_QUICK = {
+    **dict.fromkeys(("width", "batch", "hidden", "prior_width", "samples"), 32),
+    **dict.fromkeys(("random_steps", "log_every", "first_updates", "first_transitions"), 100),
+    **dict.fromkeys(("refit_updates", "rollouts", "steps", "offline_updates"), 20),
+    **dict.fromkeys(("warm_up", "elites", "warm_up_steps"), 8),
+    "updates_per_step": 1.0,
+    "relabel": 0,
+    "skip_losses": False,
+    "calibrate": False,
 }
-PLUS = {"sskp-plus": {**_SKILLS, "adapt": {"offline_updates": 20, "width": 32, "batch": 32, "warm_up_steps": 8}}}
-SKILLS = {"sskp": _SKILLS}
-SMALL = {
-    "sac": SAC,
-    "ssac": {"ssac": SAC["sac"]},
-    "smbpo": {"smbpo": {"random_steps": 100, "batch": 32, "learner.width": 32, "updates_per_step": 1}},
-    "sskp-plus": PLUS,
-    "sskp-plus-wo-rp": PLUS,
-    **{name: SKILLS for name in ("sskp", "sskp-np", "sskp-wo-rp", "spirl")},
-    "recovery-rl": {"recovery-rl": {"batch": 32, "learner.width": 32, "offline_updates": 50}},
-    "cpq": {"cpq": {"batch": 32, "offline_updates": 50}},
-}
+
+
+@functools.cache
+def small(algo):
+    """Settings that make a method quick."""
+
+    def shrink(table):
+        inner = {key: shrink(value) if isinstance(value, dict) else _QUICK.get(key, value) for key, value in table.items()}
+        return {key: value for key, value in inner.items() if isinstance(value, dict) or key in _QUICK}
+
+    tables = tomllib.loads(command_line("train", "--algo", algo, "--env", "toy", "--show-config").stdout)
+    tables.pop("run")
+    return shrink(tables)
 
 
 def command_line(*words, check=True):
@@ -83,3 +95,6 @@ class Rail(gymnasium.Env):
         self.t += 1
         fell = abs(self.x) > 1
         return self._obs(), self.x, fell, self.t >= self.steps, {"cost": float(fell)}
+
+
+SAC, PLUS = small("sac"), small("sskp-plus")

@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 import pytest
 import sskp
-from common import PLUS, ROOT, SAC, SMALL, Rail, command_line, sets
+from common import PLUS, ROOT, SAC, Rail, command_line, sets, small
 
 
 def same_bytes(one, other):
@@ -35,8 +35,8 @@ def same_bytes(one, other):
 
 @pytest.mark.parametrize(("algo", "robot", "steps"), [("sac", "hopper", 700), ("sskp-plus", "toy", 1500)])
 def test_a_run_from_python_is_the_command_lines_byte_for_byte(algo, robot, steps):
-    run = sskp.train(algo, robot, total_steps=steps, seed=3, log_dir="python", config=SMALL[algo], progress=False)
-    command_line("train", "--algo", algo, "--env", robot, "-n", steps, "--seed", 3, "--log-dir", "program", "--quiet", *sets(SMALL[algo]))
+    run = sskp.train(algo, robot, total_steps=steps, seed=3, log_dir="python", config=small(algo), progress=False)
+    command_line("train", "--algo", algo, "--env", robot, "-n", steps, "--seed", 3, "--log-dir", "program", "--quiet", *sets(small(algo)))
     same_bytes("python", "program")
     assert run.finished and run.steps == steps and run.path == "python"
     assert run.summary["violations"] == json.loads(pathlib.Path("program/summary.json").read_text())["violations"]

@@ -35,9 +35,10 @@ pub const ACTION_BITS: u32 = 8;
 /// Steps a push lasts: the paper's H, the length of a skill.
 const PUSH_STEPS: u64 = 10;
 /// Disturbed episodes in a row that may stay upright before pushes grow, where they may grow, and the factor.
-const PATIENCE: (u64, f64) = (3, 1.5);
-/// Where an environment has no time limit, a push comes in the first half of so many steps.
-const EPISODE: usize = 1000;
+const PATIENCE: (u64, f64) = (2, 1.5);
+/// Where an environment has no time limit, a push comes in the first half of the longest episode so far, and before there is one, of so
+/// many steps.
+const EPISODE: usize = 20;
 
 /// What to collect.
 #[derive(Clone, Debug, PartialEq)]
@@ -197,7 +198,7 @@ fn play(
     let mut push_rng = run.stream("collect-push");
     let mut episodes: Vec<(Trajectory, Played)> = Vec::new();
     let (mut steps, mut falls, mut broken) = (0, 0, 0_u64);
-    let (mut strength, mut upright) = (plan.push, 0);
+    let (mut strength, mut upright, mut longest) = (plan.push, 0, EPISODE);
     let mut action = vec![0.0; spec.action_dim];
     let mut push = vec![0.0; spec.action_dim];
     let full = |episodes: u64, steps: u64| {
@@ -206,7 +207,7 @@ fn play(
     while !full(episodes.len() as u64, steps) && run.next_episode()? {
         actor.begin();
         let disturbed = falls < plan.falls && !full(2 * episodes.len() as u64, 2 * steps);
-        let pushed_from = disturbed.then(|| push_rng.below((spec.time_limit.unwrap_or(EPISODE) / 2).max(1)) as u64);
+        let pushed_from = disturbed.then(|| push_rng.below((spec.time_limit.unwrap_or(longest) / 2).max(1)) as u64);
         let played = Played { noise: plan.noise, pushed_from, push: strength };
         let mut trajectory = Trajectory {
             observations: Vec::new(),
@@ -248,6 +249,7 @@ fn play(
             continue;
         }
         steps += trajectory.steps() as u64;
+        longest = longest.max(trajectory.steps());
         let fell = trajectory.violates();
         falls += u64::from(disturbed && fell);
         upright = if disturbed && !fell { upright + 1 } else { 0 };

@@ -144,7 +144,7 @@ def collect(
     `env` is what `sskp.train` takes; `policy` is any function of an observation, or a policy of `sskp.load`. `noise` is the deviation of
     what is added to every action (in units of half the action's range). With `falls`, up to half of the episodes are disturbed until so
     many of them ended in a violation: from a random step on, random pushes of ten steps each are added to the actions. `push` is their
-    deviation; with `grow` it grows by half whenever three disturbed episodes in a row stayed upright.
+    deviation; with `grow` it grows by half whenever two disturbed episodes in a row stayed upright.
 
     The set is written to `out`/`name`, by default into the user's cache.
     """

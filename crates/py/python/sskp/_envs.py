@@ -6,7 +6,6 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.error import ResetNeeded
 
 from . import _sskp
 from ._registration import ROBOTS
@@ -133,4 +132,4 @@ def robots() -> list[str]:
 for _robot, _title in ROBOTS.items():
     globals()[_title] = type(_title, (RobotEnv,), {"robot": _robot, "__doc__": docstring(_robot), "__module__": __name__})
 
-__all__ = ["RobotEnv", "ResetNeeded", "robots", *ROBOTS.values()]
+__all__ = ["RobotEnv", "robots", *ROBOTS.values()]
