@@ -25,6 +25,7 @@ class Exported:
         assert self.about["form"] == "sskp-policy/1", "a form that this program does not know"
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
+        self.folder = folder
         self.networks = {
             name: onnxruntime.InferenceSession(folder / network["file"], options, providers=["CPUExecutionProvider"])
             for name, network in self.about["networks"].items()

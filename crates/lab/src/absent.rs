@@ -87,7 +87,9 @@ struct Numbers(Spec);
 impl Numbers {
     fn refuse(&self) -> Error {
         let name = &self.0.name;
-        Error::other(format!("{name} is no part of this program: play it where it was trained, with sskp.load in Python"))
+        Error::other(format!(
+            "{name} is no part of this program: play it where it was trained, with sskp.load in Python"
+        ))
     }
 }
 

@@ -22,9 +22,10 @@ pub fn onnx(trained: &Trained, folder: &Path) -> Result<()> {
     if folder.exists() {
         return Err(Error::other(format!("{} exists already: name a new folder", folder.display())));
     }
-    let portable = trained.actor.portable().ok_or_else(|| {
-        Error::other(format!("{} with these settings cannot be taken apart into networks", run.algo))
-    })?;
+    let portable = trained
+        .actor
+        .portable()
+        .ok_or_else(|| Error::other(format!("{} with these settings cannot be taken apart into networks", run.algo)))?;
     let spec = trained.make_env()?.spec().clone();
     let absent = Absent::read(trained.run())?;
     let limits = |of: fn(&Absent) -> &Vec<f64>, ours: f64| {

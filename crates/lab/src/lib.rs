@@ -47,6 +47,7 @@
 pub mod absent;
 pub mod chart;
 pub mod config;
+pub mod control;
 pub mod data;
 pub mod display;
 pub mod episodes;

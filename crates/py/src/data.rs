@@ -111,9 +111,12 @@ pub fn read_runs(py: Python, paths: Vec<PathBuf>) -> PyResult<Vec<String>> {
     .map_err(raised)
 }
 
-/// What several seeds say together, as the report has it: runs, mean, std, interquartile mean and its interval.
+/// Runs, mean, standard deviation, interquartile mean and its interval.
+type Statistics = (usize, f64, Option<f64>, f64, Option<[f64; 2]>);
+
+/// What several seeds say together, as the report has it.
 #[pyfunction]
-pub fn seed_statistics(py: Python, values: Vec<f64>) -> Option<(usize, f64, Option<f64>, f64, Option<[f64; 2]>)> {
+pub fn seed_statistics(py: Python, values: Vec<f64>) -> Option<Statistics> {
     let stats = py.detach(|| SeedStats::of(&values))?;
     Some((stats.runs, stats.mean, stats.std, stats.iqm, stats.interval))
 }

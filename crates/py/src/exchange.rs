@@ -207,10 +207,14 @@ impl Env for Remote {
         // NumPy's old generators take no more than 32 bits.
         let seed = rng.below(1 << 31) as u64;
         let obs = &mut self.obs;
-        let began = self.link.ask(Request::Reset(seed), |_| (), |reply, state| {
-            obs.copy_from_slice(&state.obs);
-            reply == Reply::Done
-        });
+        let began = self.link.ask(
+            Request::Reset(seed),
+            |_| (),
+            |reply, state| {
+                obs.copy_from_slice(&state.obs);
+                reply == Reply::Done
+            },
+        );
         let why = || Error::other(format!("{} could not begin an episode", self.spec.name));
         if began { Ok(()) } else { Err(why()) }
     }

@@ -2,7 +2,7 @@
 //! fast or must be the same as in the command line: robots, vectors of them, runs, policies, demonstrations, rows.
 //!
 //! Nothing here calls Python while it works. A run has a thread of its own and asks for what it needs of Python, a step of somebody
-//! else's environment or an action, by [`exchange`]; whoever waits for the run answers.
+//! else's environment or an action, by `exchange.rs`; whoever waits for the run answers.
 
 mod data;
 mod exchange;
@@ -13,6 +13,7 @@ mod vector;
 mod work;
 
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -44,6 +45,17 @@ fn same_process(made_in: u32, what: &str) -> PyResult<()> {
         false => Err(PyRuntimeError::new_err(format!(
             "{what} belongs to process {made_in}, whose threads a fork does not have: make a new one in this process"
         ))),
+    }
+}
+
+/// What a lock guards, if nobody else uses it now. Never waits: who uses it may wait for Python's lock, which the caller has.
+fn now<'a, T>(lock: &'a Mutex<T>, what: &str) -> PyResult<MutexGuard<'a, T>> {
+    match lock.try_lock() {
+        Ok(guard) => Ok(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => {
+            Err(PyRuntimeError::new_err(format!("{what} is being used by another thread: give each one of its own")))
+        }
     }
 }
 

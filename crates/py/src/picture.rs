@@ -44,8 +44,12 @@ const SKY: V = [0.80, 0.87, 0.94];
 impl Camera {
     /// Beside the robot, at the height of its middle; planes and what is longer than two metres are its ground.
     pub fn following(geoms: &[Geom], poses: &[Pose]) -> Self {
-        let moving: Vec<V> =
-            geoms.iter().zip(poses).filter(|(g, _)| g.shape != Shape::Plane && g.size.iter().all(|s| *s <= 1.0)).map(|(_, p)| p.pos).collect();
+        let moving: Vec<V> = geoms
+            .iter()
+            .zip(poses)
+            .filter(|(g, _)| g.shape != Shape::Plane && g.size.iter().all(|s| *s <= 1.0))
+            .map(|(_, p)| p.pos)
+            .collect();
         let n = moving.len().max(1) as f32;
         let at = moving.iter().fold([0.0; 3], |sum, p| along(sum, *p, 1.0)).map(|x| x / n);
         Self { from: along(at, [0.6, -3.6, 0.9], 1.0), at }
@@ -60,7 +64,8 @@ impl Camera {
         let mut pixels = Vec::with_capacity(width * height * 3);
         for y in 0..height {
             for x in 0..width {
-                let (dx, dy) = ((x as f32 + 0.5 - 0.5 * width as f32) / half, (0.5 * height as f32 - y as f32 - 0.5) / half);
+                let (dx, dy) =
+                    ((x as f32 + 0.5 - 0.5 * width as f32) / half, (0.5 * height as f32 - y as f32 - 0.5) / half);
                 let ray = unit(along(along(forward, right, 0.45 * dx), up, 0.45 * dy));
                 let colour = self.colour(geoms, poses, ray);
                 pixels.extend(colour.map(|c| (255.0 * c.clamp(0.0, 1.0)) as u8));

@@ -1,16 +1,16 @@
 //! Trained policies.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
-use numpy::{PyArray2, PyReadonlyArray2, PyUntypedArrayMethods, PyArrayMethods};
+use numpy::{PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use sskp::lab::absent::Absent;
 use sskp::lab::evaluate::{Trained, load_policy, newest_run};
 use sskp::methods::Actor;
 
-use crate::raised;
+use crate::{now, raised};
 
 /// A policy out of a run: one player for every row of observations, each with the skill it is playing.
 #[pyclass(module = "sskp._sskp")]
@@ -79,9 +79,11 @@ impl Policy {
         let [rows, columns] = [obs.shape()[0], obs.shape()[1]];
         let [obs_dim, action_dim] = self.sizes;
         if columns != obs_dim {
-            return Err(PyValueError::new_err(format!("observation: it has {columns} numbers where {obs_dim} are needed")));
+            return Err(PyValueError::new_err(format!(
+                "observation: it has {columns} numbers where {obs_dim} are needed"
+            )));
         }
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = now(&self.inner, "this policy")?;
         let Inner { trained, players, state } = &mut *inner;
         while players.len() < rows {
             players.push(trained.another_actor());
@@ -108,17 +110,18 @@ impl Policy {
 
     /// Episodes begin: in all rows, or in one.
     #[pyo3(signature = (row=None))]
-    fn reset(&self, row: Option<usize>) {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+    fn reset(&self, row: Option<usize>) -> PyResult<()> {
+        let mut inner = now(&self.inner, "this policy")?;
         match row {
             None => inner.players.iter_mut().for_each(|player| player.begin()),
             Some(row) => inner.players.iter_mut().skip(row).take(1).for_each(|player| player.begin()),
         }
+        Ok(())
     }
 
     /// Writes its networks as ONNX, and how they are put together.
     fn export_onnx(&self, folder: PathBuf) -> PyResult<()> {
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let inner = now(&self.inner, "this policy")?;
         sskp::lab::export::onnx(&inner.trained, &folder).map_err(raised)
     }
 }

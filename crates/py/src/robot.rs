@@ -39,6 +39,9 @@ pub struct Robot {
     dt: f64,
 }
 
+/// Observation, reward, violated, terminated, truncated.
+type Stepped<'py> = (Bound<'py, PyArray1<f64>>, f64, bool, bool, bool);
+
 struct Inner {
     env: Option<Box<dyn Env>>,
     rng: Rng,
@@ -123,18 +126,15 @@ impl Robot {
         if let Some(seed) = seed {
             inner.rng = Rng::stream(seed, "env");
         }
-        let env = inner.env.as_mut().ok_or_else(|| PyRuntimeError::new_err("this environment is closed: make a new one"))?;
+        let env =
+            inner.env.as_mut().ok_or_else(|| PyRuntimeError::new_err("this environment is closed: make a new one"))?;
         env.reset(&mut inner.rng).map_err(raised)?;
         inner.playing = true;
         Ok(PyArray1::from_slice(py, env.obs()))
     }
 
     /// Plays an action: observation, reward, violated, terminated, truncated.
-    fn step<'py>(
-        &self,
-        py: Python<'py>,
-        action: PyReadonlyArray1<'py, f32>,
-    ) -> PyResult<(Bound<'py, PyArray1<f64>>, f64, bool, bool, bool)> {
+    fn step<'py>(&self, py: Python<'py>, action: PyReadonlyArray1<'py, f32>) -> PyResult<Stepped<'py>> {
         let mut inner = self.lock();
         let Inner { env, action: mine, playing, recording, .. } = &mut *inner;
         let env = env.as_mut().ok_or_else(|| PyRuntimeError::new_err("this environment is closed: make a new one"))?;
@@ -177,6 +177,8 @@ impl Robot {
         let geoms = scene.geoms();
         let mut poses = Vec::new();
         scene.poses(&mut poses);
+        // Let go of before Python's lock is: whoever has that may want this.
+        drop(inner);
         let pixels = py.detach(|| Camera::following(&geoms, &poses).draw(&geoms, &poses, width, height));
         PyArray1::from_vec(py, pixels).reshape([height, width, 3])
     }
@@ -193,7 +195,8 @@ impl Robot {
     fn write_page(&self, file: std::path::PathBuf, title: &str) -> PyResult<()> {
         let mut inner = self.lock();
         let recording = inner.recording.take();
-        let recording = recording.ok_or_else(|| PyRuntimeError::new_err("nothing was recorded: call record() first"))?;
+        let recording =
+            recording.ok_or_else(|| PyRuntimeError::new_err("nothing was recorded: call record() first"))?;
         let registry = registry();
         let page = recording.into_page(registry.env(&self.name).map_err(raised)?, title);
         sskp::lab::replay_page::write_html(&page, &file).map_err(raised)

@@ -12,7 +12,7 @@ use sskp::blocks::registry::EnvOptions;
 use sskp::blocks::rng::Rng;
 use sskp::blocks::team::{Shares, Team};
 
-use crate::{raised, registry, same_process};
+use crate::{now, raised, registry, same_process};
 
 /// Robots of one kind.
 #[pyclass(module = "sskp._sskp")]
@@ -52,8 +52,7 @@ type Array1<'py, T> = Bound<'py, PyArray1<T>>;
 type Array2<'py> = Bound<'py, PyArray2<f64>>;
 type Flags<'py> = Array1<'py, bool>;
 /// Observations, rewards, violated, terminated, truncated; then, where episodes begin in the same step, those they ended with.
-type Stepped<'py> =
-    (Array2<'py>, Array1<'py, f64>, Flags<'py>, Flags<'py>, Flags<'py>, Option<Array2<'py>>);
+type Stepped<'py> = (Array2<'py>, Array1<'py, f64>, Flags<'py>, Flags<'py>, Flags<'py>, Option<Array2<'py>>);
 
 fn closed() -> PyErr {
     PyRuntimeError::new_err("this vector environment is closed: make a new one")
@@ -105,7 +104,7 @@ impl Robots {
         if let Some(got) = lengths.into_iter().find(|length| *length != n) {
             return Err(PyValueError::new_err(format!("there are {n} environments, but {got} seeds or masks")));
         }
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = now(&self.inner, "this vector environment")?;
         let robots = &mut inner.as_mut().ok_or_else(closed)?.robots;
         let obs = PyArray2::<f64>::zeros(py, [n, self.sizes[0]], false);
         // SAFETY: nobody else knows the new array yet.
@@ -129,11 +128,11 @@ impl Robots {
         let (n, [obs_dim, action_dim]) = (self.count, self.sizes);
         if actions.shape() != [n, action_dim] {
             let shape = actions.shape();
-            return Err(PyValueError::new_err(format!("actions: {shape:?} numbers where [{n}, {action_dim}] are needed")));
+            return Err(PyValueError::new_err(format!(
+                "actions: {shape:?} numbers where [{n}, {action_dim}] are needed"
+            )));
         }
-        let mut guard = self.inner.try_lock().map_err(|_| {
-            PyRuntimeError::new_err("this vector environment is being stepped by another thread")
-        })?;
+        let mut guard = now(&self.inner, "this vector environment")?;
         let inner = guard.as_mut().ok_or_else(closed)?;
         for (to, from) in inner.actions.iter_mut().zip(actions.as_array()) {
             *to = *from;
@@ -206,10 +205,11 @@ impl Robots {
     }
 
     /// Lets go of them; every later call but this is refused.
-    fn close(&self) {
+    fn close(&self) -> PyResult<()> {
         if std::process::id() == self.process {
-            *self.inner.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            *now(&self.inner, "this vector environment")? = None;
         }
+        Ok(())
     }
 }
 

@@ -103,6 +103,11 @@ fn outcome(summary: &Summary, path: &std::path::Path) -> String {
     serde_json::json!({ "path": path, "summary": summary }).to_string()
 }
 
+/// A path that means the same when the program goes into another folder meanwhile.
+fn lasting(path: &std::path::Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|e| Error::io(path, e))
+}
+
 fn read_absent(text: Option<String>) -> PyResult<Option<Absent>> {
     let read = |text: String| serde_json::from_str(&text).map_err(|e| PyValueError::new_err(e.to_string()));
     text.map(read).transpose()
@@ -150,7 +155,7 @@ impl Work {
             train::check(&registry, &config)?;
             let path = log_dir.unwrap_or_else(|| config.default_folder());
             RunDir::refuse_existing(&path)?;
-            let summary = train::prepare(&config, session(registry, link, absent, true))?.train(&path)?;
+            let summary = train::prepare(&config, session(registry, link, absent, true))?.train(&lasting(&path)?)?;
             Ok(outcome(&summary, &path))
         })
     }
@@ -163,7 +168,7 @@ impl Work {
         Self::start(Link::new(obs, action, episodes), move |link| {
             let registry = registry_with(absent.as_ref(), link)?;
             let refused = |error: &Error| link.hear(train::News::Line(&format!("warning: {error}")));
-            let summary = train::resume(&path, total_steps, session(registry, link, absent, true), refused)?;
+            let summary = train::resume(&lasting(&path)?, total_steps, session(registry, link, absent, true), refused)?;
             Ok(outcome(&summary, &path))
         })
     }
@@ -234,7 +239,8 @@ impl Work {
                 Some(("act", (obs, begins).into_pyobject(py)?.into_any()))
             }
             Next::Request(Request::Episode(row)) => {
-                let row = (row.episode, row.steps, row.length, row.total_reward, row.violation, row.cumulative_violations);
+                let row =
+                    (row.episode, row.steps, row.length, row.total_reward, row.violation, row.cumulative_violations);
                 Some(("episode", row.into_pyobject(py)?.into_any()))
             }
             Next::Done(done) => {

@@ -183,13 +183,7 @@ impl Episodes {
     }
 }
 
-fn play(
-    env: Box<dyn Env>,
-    actor: &mut dyn Actor,
-    plan: &Plan,
-    stop: &AtomicBool,
-    quiet: bool,
-) -> Result<Episodes> {
+fn play(env: Box<dyn Env>, actor: &mut dyn Actor, plan: &Plan, stop: &AtomicBool, quiet: bool) -> Result<Episodes> {
     let mut counted = Counted::new(plan, quiet);
     // Episodes end by the robot or its time limit, never by the budget: the plan decides when the next one starts.
     let mut run = Run::new(env, plan.seed, u64::MAX, &mut counted);

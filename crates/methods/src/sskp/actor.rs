@@ -4,12 +4,12 @@ use sskp_blocks::nets::smooth::sigmoid;
 use sskp_blocks::nets::{Mlp, Tape};
 use sskp_blocks::rng::Rng;
 
+use super::config::SkillConfig;
+use super::decoder::Decoder;
 use super::planner::{Gaussian, Planner, Planning};
 use super::risk::RiskPredictor;
 use super::risk_by_iteration::risks_by_iteration;
 use super::skill::SkillModel;
-use super::config::SkillConfig;
-use super::decoder::Decoder;
 use crate::Actor;
 use crate::portable::{Body, Network, Portable};
 

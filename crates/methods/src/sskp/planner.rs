@@ -122,12 +122,7 @@ impl Planner {
     }
 
     /// The same, into an array that is there.
-    pub fn plan_mean_into(
-        &mut self,
-        policy: &Gaussian,
-        score: impl FnMut(&[f32], &mut [f32]),
-        skill: &mut [f32],
-    ) {
+    pub fn plan_mean_into(&mut self, policy: &Gaussian, score: impl FnMut(&[f32], &mut [f32]), skill: &mut [f32]) {
         self.search(policy, score, &mut mean_rng(), |_| ());
         skill.copy_from_slice(&self.gaussian.mean);
         keep_inside(&self.bound, skill);

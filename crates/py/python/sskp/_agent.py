@@ -92,7 +92,7 @@ class Agent:
         self._wants = None
         while True:
             item = self._work.next(0.1)
-            if self._wants is None and item is None:
+            if item is None:
                 self._display.look(self._work)
                 continue
             kind, what = item

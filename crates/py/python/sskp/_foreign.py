@@ -28,6 +28,17 @@ def _leaves(space: spaces.Space, name: str) -> list[tuple[str, spaces.Box, Calla
     raise TypeError(f"{name}: it is a {type(space).__name__}; only boxes, and dicts and tuples of them, can be learnt from")
 
 
+def _number(name: str, value: Any) -> float:
+    """A finite number, or what is wrong with it."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: it is a {type(value).__name__}, not a number") from None
+    if not np.isfinite(number):
+        raise ValueError(f"{name}: it is {number}")
+    return number
+
+
 def _short(name: str) -> str:
     """A name that can be part of a folder's."""
     return re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.") or "environment"
@@ -122,12 +133,7 @@ class Foreign:
         if not (isinstance(answer, tuple) and len(answer) == 5):
             raise TypeError("step() must give observation, reward, terminated, truncated and info")
         observation, reward, terminated, truncated, info = answer
-        try:
-            number = float(reward)
-        except (TypeError, ValueError):
-            raise TypeError(f"reward: it is a {type(reward).__name__}, not a number") from None
-        if not np.isfinite(number):
-            raise ValueError(f"reward: it is {number}")
+        number = _number("reward", reward)
         for name, flag in (("terminated", terminated), ("truncated", truncated)):
             if not isinstance(flag, (bool, np.bool_)):
                 raise TypeError(f"{name}: it is a {type(flag).__name__}, not a bool")
@@ -142,14 +148,7 @@ class Foreign:
         """Whether a step violated the constraint."""
         if self.violation is not None:
             return bool(self.violation(observation, info))
-        cost = info.get("cost", 0.0)
-        try:
-            number = float(cost)
-        except (TypeError, ValueError):
-            raise TypeError(f'info["cost"]: it is a {type(cost).__name__}, not a number') from None
-        if not np.isfinite(number):
-            raise ValueError(f'info["cost"]: it is {number}')
-        return number > 0.0
+        return _number('info["cost"]', info.get("cost", 0.0)) > 0.0
 
     def check(self, seed: int) -> None:
         """Plays three steps and refuses what could not be learnt from, before anything is written."""
