@@ -6,6 +6,8 @@ mod envs;
 mod methods;
 mod peers;
 mod plan;
+mod policy;
+pub mod python;
 mod record;
 mod table;
 mod update;
@@ -25,6 +27,10 @@ pub enum Subject {
     Update(update::Options),
     /// Microseconds of one decision of the risk planner, against the same computation in PyTorch
     Plan(plan::Options),
+    /// Our robots, vectors of them and runs through Python, against Gymnasium and EnvPool
+    Python(python::Options),
+    /// Microseconds of one decision of a trained policy, the 99.9th percentile, against onnxruntime and PyTorch
+    Policy(policy::Options),
 }
 
 pub fn run(root: &Path, subject: &Subject) -> Result<()> {
@@ -32,5 +38,7 @@ pub fn run(root: &Path, subject: &Subject) -> Result<()> {
         Subject::Envs(options) => envs::run(root, options),
         Subject::Update(options) => update::run(root, options),
         Subject::Plan(options) => plan::run(root, options),
+        Subject::Python(options) => python::run(root, options),
+        Subject::Policy(options) => policy::run(root, options),
     }
 }

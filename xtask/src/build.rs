@@ -20,11 +20,20 @@ pub const SSKP: &str = "sskp";
 /// What is timed, and the show of the robots: `crates/bench`.
 pub const BENCH: &str = "sskp-bench";
 
+/// [`SSKP`] as the tests of the whole workspace build it: where those ran, nothing is compiled again.
+pub fn program_of_tests(root: &Path) -> Result<PathBuf> {
+    built(cargo(root).args(["test", "--workspace", "--release", "--no-run", "--test", "commands"]), SSKP)
+}
+
 /// Builds [`SSKP`] or [`BENCH`], a package and its program of the same name, for release and returns the program's path.
 pub fn program(root: &Path, name: &str) -> Result<PathBuf> {
     println!("building {name}");
-    let output = cargo(root)
-        .args(["build", "--release", "--package", name, "--message-format", "json-render-diagnostics"])
+    built(cargo(root).args(["build", "--release", "--package", name]), name)
+}
+
+fn built(command: &mut Command, name: &str) -> Result<PathBuf> {
+    let output = command
+        .args(["--message-format", "json-render-diagnostics"])
         .stderr(Stdio::inherit())
         .output()
         .context("cargo could not be started")?;

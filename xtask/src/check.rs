@@ -15,6 +15,7 @@ use sskp_fetch::Python;
 
 use crate::build::cargo;
 use crate::venv::virtual_environment;
+use crate::wheel;
 
 struct Step {
     name: &'static str,
@@ -64,6 +65,15 @@ pub fn run(root: &Path) -> Result<()> {
         virtual_environment(&folder, &Python::new("python3"), &TENSORBOARD, "about 60 MB").map(|_| ())
     }));
     steps.push(tensorboard);
+
+    // A wheel in a virtual environment is what Python's users have, so that is what is tested.
+    let mut python = step(root, "python", &["xtask", "wheel", "--test"]);
+    python.optional = true;
+    python.prepare = Some(Box::new({
+        let root = root.to_path_buf();
+        move || wheel::prepare(&root)
+    }));
+    steps.push(python);
 
     let folder = root.join("vendor/venv-rliable");
     let arguments = ["test", "--workspace", "--release", "--test", "stats_rliable", "--", "--ignored"];

@@ -13,6 +13,7 @@ mod stress;
 #[path = "../../crates/fetch/src/testing.rs"]
 mod testing;
 mod venv;
+mod wheel;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -49,6 +50,12 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         arguments: Vec<String>,
     },
+    /// Build the Python package `sskp` as a wheel, target/wheels/sskp-*.whl
+    Wheel {
+        /// Install it into virtual environments of its own, and run its tests there
+        #[arg(long)]
+        test: bool,
+    },
     /// Measure speed against other software, and keep the raw numbers under benches/runs/
     Bench {
         #[command(subcommand)]
@@ -84,6 +91,13 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Demo { arguments } => {
             set_up(&root)?;
             return demo::run(&root, &arguments);
+        }
+        Command::Wheel { test } => {
+            set_up(&root)?;
+            match test {
+                true => wheel::test(&root)?,
+                false => wheel::build(&root).map(|_| ())?,
+            }
         }
         Command::Bench { subject } => {
             set_up(&root)?;

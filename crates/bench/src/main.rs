@@ -6,6 +6,7 @@ mod envs;
 mod gaits;
 mod methods;
 mod plan;
+mod policy;
 mod robots;
 mod update;
 mod updates;
@@ -35,6 +36,7 @@ enum Subject {
     Update(update::Args),
     Methods(methods::Args),
     Plan(plan::Args),
+    Policy(policy::Args),
     Robots(robots::Args),
 }
 
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         Subject::Update(args) => args.run(&registry),
         Subject::Methods(args) => args.run(&registry),
         Subject::Plan(args) => args.run(&registry),
+        Subject::Policy(args) => args.run(),
         Subject::Robots(args) => args.run(&registry),
     };
     match result {

@@ -33,6 +33,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::files::{PendingFolder, write_whole};
+use crate::nets::Mlp;
+use crate::nets::lstm::Lstm;
 use crate::{Error, Result};
 
 /// Version of the folder's form. A checkpoint of another version is refused.
@@ -80,6 +82,23 @@ impl<'a> Saver<'a> {
         assert!(columns > 0 && values.len().is_multiple_of(columns), "{name}: {} by {columns}", values.len());
         let shape = vec![values.len() / columns, columns];
         self.insert(name, Array { dtype: Dtype::F32, shape, bytes: Cow::Borrowed(bytes_of(values)) });
+    }
+    /// Adds a network, borrowed, its layers by name: `NAME.0.weight` `[inputs, outputs]`, `NAME.0.bias`, and so on.
+    pub fn mlp(&mut self, name: &str, net: &'a Mlp) {
+        for (i, (weights, bias, [inputs, outputs])) in net.layers().enumerate() {
+            self.part(format!("{name}.{i}.weight"), weights, vec![inputs, outputs]);
+            self.part(format!("{name}.{i}.bias"), bias, vec![outputs]);
+        }
+    }
+    /// Adds a cell, borrowed: `NAME.input.weight` `[inputs, 4·hidden]`, `NAME.hidden.weight` `[hidden, 4·hidden]` and `NAME.bias`.
+    pub fn lstm(&mut self, name: &str, cell: &'a Lstm) {
+        let (input, hidden, bias) = cell.parts();
+        self.part(format!("{name}.input.weight"), input, vec![cell.inputs(), bias.len()]);
+        self.part(format!("{name}.hidden.weight"), hidden, vec![cell.hidden(), bias.len()]);
+        self.part(format!("{name}.bias"), bias, vec![bias.len()]);
+    }
+    fn part(&mut self, name: String, values: &'a [f32], shape: Vec<usize>) {
+        self.insert(&name, Array { dtype: Dtype::F32, shape, bytes: Cow::Borrowed(bytes_of(values)) });
     }
     /// Adds a vector of f64.
     pub fn f64s(&mut self, name: &str, values: Vec<f64>) {
@@ -299,9 +318,30 @@ impl Loader {
         Error::Checkpoint { path: self.path.clone(), why: format!("it has no {name}") }
     }
 
-    /// Copies the f32 matrix called `name` into `out`, which must have its length.
+    /// The f32 matrix called `name`, flat; of a network or a cell, all its parts in the order of its parameters.
+    fn flat(&self, name: &str) -> Result<Vec<f32>> {
+        if self.tensors.contains_key(name) {
+            // A matrix; also networks, as they were written before their layers had names.
+            return self.f32s(name);
+        }
+        let layers = (0..).map_while(|i| {
+            let parts = ["weight", "bias"].map(|part| format!("{name}.{i}.{part}"));
+            parts.iter().all(|part| self.tensors.contains_key(part)).then_some(parts)
+        });
+        let mut parts: Vec<String> = layers.flatten().collect();
+        if parts.is_empty() {
+            parts = ["input.weight", "hidden.weight", "bias"].map(|part| format!("{name}.{part}")).into();
+        }
+        if !parts.iter().all(|part| self.tensors.contains_key(part)) {
+            return Err(self.missing(name));
+        }
+        let all = parts.iter().map(|part| self.f32s(part)).collect::<Result<Vec<_>>>()?;
+        Ok(all.concat())
+    }
+
+    /// Copies the f32 matrix, network or cell called `name` into `out`, which must have its length.
     pub fn f32s_into(&self, name: &str, out: &mut [f32]) -> Result<()> {
-        let values = self.f32s(name)?;
+        let values = self.flat(name)?;
         if values.len() != out.len() {
             let why = format!("{name} has {} numbers where {} are needed", values.len(), out.len());
             return Err(Error::Checkpoint { path: self.path.clone(), why });

@@ -61,6 +61,11 @@ impl SquashedPolicy {
         Self { net: net.clone(), rng: rng.clone(), squashed: Squashed::default() }
     }
 
+    /// The network.
+    pub fn net(&self) -> &Mlp {
+        &self.net
+    }
+
     /// The action for `state`: sampled as in training with `explore`, else the mean.
     pub fn act(&mut self, state: &[f32], explore: bool, action: &mut [f32]) {
         match explore {

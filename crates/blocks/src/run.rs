@@ -172,6 +172,14 @@ impl<'a> Run<'a> {
     pub fn over(&self) -> bool {
         self.episode.over || self.stopped
     }
+    /// Whether no episode is being played: a checkpoint taken here is resumed exactly by any environment.
+    pub fn between_episodes(&self) -> bool {
+        self.episode.over
+    }
+    /// Whether somebody asked it to stop.
+    pub fn stop_requested(&self) -> bool {
+        self.recorder.stop_requested()
+    }
     /// Whether the run was asked to stop and has written its checkpoint.
     pub fn stopped(&self) -> bool {
         self.stopped

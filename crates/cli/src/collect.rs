@@ -77,6 +77,7 @@ impl Args {
             noise: self.noise,
             falls: self.falls,
             push: self.push,
+            grow: false,
             seed: self.seed,
             deterministic: self.deterministic,
             bits: self.bits,

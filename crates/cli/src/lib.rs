@@ -26,6 +26,7 @@ mod data;
 mod demo;
 mod error;
 mod eval;
+mod export;
 mod fall_study;
 mod numbers;
 mod options;
@@ -88,6 +89,7 @@ verbs! {
     Verify(verify),
     #[command(visible_alias = "enjoy")]
     Eval(eval),
+    Export(export),
     PlanStudy(plan_study),
     FallStudy(fall_study),
     Skills(skills),

@@ -8,8 +8,9 @@ use sskp_blocks::record::{EpisodeRow, Memory};
 use sskp_blocks::registry::EnvEntry;
 use sskp_blocks::run::Run;
 use sskp_blocks::{Error, Result};
-use sskp_methods::Actor;
+use sskp_methods::{Actor, Method};
 
+use crate::absent::registry_for;
 use crate::config::Config;
 use crate::registry::Registry;
 use crate::rollout::Recording;
@@ -28,12 +29,25 @@ pub struct Trained {
     pub steps: u64,
     /// The policy.
     pub actor: Box<dyn Actor>,
+    /// What it came out of.
+    method: Box<dyn Method>,
+    run: PathBuf,
 }
 
 impl Trained {
     /// A new one of the environment it was trained on.
     pub fn make_env(&self) -> Result<Box<dyn Env>> {
         self.env.make(env_options(&self.config))
+    }
+
+    /// The policy once more, for a second loop beside the first.
+    pub fn another_actor(&self) -> Box<dyn Actor> {
+        self.method.actor()
+    }
+
+    /// The folder of its run.
+    pub fn run(&self) -> &Path {
+        &self.run
     }
 }
 
@@ -62,6 +76,7 @@ pub fn load_policy(registry: &Registry, path: &Path, refused: impl FnMut(&Error)
     let inside = path.join("manifest.json").exists() && !path.join("config.toml").exists();
     let run = if inside { path.parent().and_then(Path::parent).unwrap_or(path) } else { path };
     let config = read_config(run)?;
+    let registry = &*registry_for(registry, run)?;
     let identity = config.identity();
     let loader = if inside {
         Loader::open(path, Some(&identity))?
@@ -76,7 +91,9 @@ pub fn load_policy(registry: &Registry, path: &Path, refused: impl FnMut(&Error)
         actor: method.actor(),
         checkpoint: loader.path.clone(),
         steps: loader.manifest.steps,
+        run: run.into(),
         config,
+        method,
     })
 }
 

@@ -44,17 +44,21 @@
 //! | watch an episode | [`rollout::Recording`], [`replay_page`] |
 //! | draw | [`chart::Chart`] |
 
+pub mod absent;
 pub mod chart;
 pub mod config;
+pub mod control;
 pub mod data;
 pub mod display;
 pub mod episodes;
 pub mod evaluate;
 pub mod events;
+pub mod export;
 pub mod fall_study;
 pub mod levels;
 pub mod manifest;
 mod markup;
+pub mod onnx;
 pub mod places;
 pub mod plan_study;
 pub mod registry;

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
@@ -52,11 +52,22 @@ pub struct Part {
     pub cpu: Vec<String>,
 }
 
+/// What makes the rows where it is a library of another program, like a module of Python's.
+static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+
+/// Says that what makes the rows is this file, and not the program that runs. To be called once, before the first run.
+pub fn made_by(library: PathBuf) {
+    let _ = LIBRARY.set(library);
+}
+
 /// Hash of the running binary; none where it cannot be read.
 fn binary() -> Option<String> {
     static HASH: OnceLock<Option<String>> = OnceLock::new();
-    // On Linux this name is the program that runs, also when a new build has taken its place.
-    let read = || fs::read("/proc/self/exe").or_else(|_| fs::read(std::env::current_exe()?));
+    let read = || match LIBRARY.get() {
+        Some(library) => fs::read(library),
+        // On Linux this name is the program that runs, also when a new build has taken its place.
+        None => fs::read("/proc/self/exe").or_else(|_| fs::read(std::env::current_exe()?)),
+    };
     HASH.get_or_init(|| read().ok().map(sha256)).clone()
 }
 

@@ -11,12 +11,13 @@ use sskp_blocks::checkpoint::Loader;
 use sskp_blocks::demos::Demonstrations;
 use sskp_blocks::env::Env;
 use sskp_blocks::judge::Reliability;
-use sskp_blocks::record::Recorder;
+use sskp_blocks::record::{EpisodeRow, Recorder};
 use sskp_blocks::registry::EnvOptions;
 use sskp_blocks::run::{Clock, Run};
 use sskp_blocks::{Error, Result};
 use sskp_methods::{Method, Setup};
 
+use crate::absent::Absent;
 use crate::config::{Config, RunConfig};
 use crate::registry::Registry;
 use crate::run_dir::RunDir;
@@ -59,6 +60,45 @@ pub struct Summary {
 /// How a run is asked to stop. Signals set it; tests may too.
 pub type Stop = Arc<AtomicBool>;
 
+/// What a run says of itself while it goes on.
+#[derive(Clone, Copy, Debug)]
+pub enum News<'a> {
+    /// So much of a stage of pre-training is done.
+    Stage {
+        /// What it is called.
+        name: &'static str,
+        /// Updates made.
+        done: u64,
+        /// Of so many.
+        total: u64,
+    },
+    /// Something to be read.
+    Line(&'a str),
+    /// An episode has ended.
+    Episode(&'a EpisodeRow),
+}
+
+/// Hears what a run says of itself, on the run's own thread: the run waits for it.
+#[derive(Clone)]
+pub struct Listener(Arc<dyn Fn(News) + Send + Sync>);
+
+impl Listener {
+    /// Called for all there is to hear.
+    pub fn new(hear: impl Fn(News) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(hear))
+    }
+    /// Tells it.
+    pub(crate) fn hear(&self, news: News) {
+        (self.0)(news);
+    }
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str("Listener")
+    }
+}
+
 /// What a run needs from whoever started it, besides its settings.
 #[derive(Clone, Debug, Default)]
 pub struct Session {
@@ -70,6 +110,10 @@ pub struct Session {
     pub quiet: bool,
     /// Folder of fitted models that other runs may use ([`crate::places::model_cache`]); none to keep nothing.
     pub cache: Option<PathBuf>,
+    /// Hears how far it is.
+    pub listener: Option<Listener>,
+    /// What the run is on, where that is no part of this program: kept beside its rows.
+    pub absent: Option<Absent>,
 }
 
 impl Session {
@@ -137,6 +181,10 @@ impl Prepared {
         let Self { config, session, env, method, demos } = self;
         let model = session.registry.env(&config.run.env)?.model.clone();
         let dir = RunDir::create(path, &config, model.as_deref(), session.stop, session.quiet)?;
+        if let Some(absent) = &session.absent {
+            absent.write(path)?;
+        }
+        let dir = dir.heard_by(session.listener);
         drive(&config, path, dir, env, method, None, demos)
     }
 }
@@ -168,6 +216,7 @@ pub fn resume(path: &Path, total_steps: Option<u64>, session: Session, refused: 
     }
     let (env, method) = build(&session.registry, &config, session.cache.as_deref())?;
     let (dir, checkpoint) = RunDir::reopen(path, &config, session.stop, session.quiet, refused)?;
+    let dir = dir.heard_by(session.listener);
     let mut demos = None;
     if checkpoint.is_none() {
         demos = first_demonstrations(&session.registry, &mut config, &*env, &*method).map_err(|e| {
@@ -344,8 +393,17 @@ fn drive(
         // Whatever happens from here on, nobody has to learn from the demonstrations again.
         run.checkpoint_now(|to| method.save(to))?;
     }
-    method.train(&mut run)?;
-    if !run.stopped() {
+    if let Err(error) = method.train(&mut run) {
+        // An environment that cannot begin another episode has lost none of those before.
+        let between = run.between_episodes();
+        if between {
+            run.checkpoint_now(|to| method.save(to))?;
+        }
+        // Where it did not begin one because the run was to stop, the run has stopped.
+        if !(between && run.stop_requested()) {
+            return Err(error);
+        }
+    } else if !run.stopped() {
         run.checkpoint_now(|to| method.save(to))?;
     }
     let clock = run.clock();

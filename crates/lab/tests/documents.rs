@@ -18,6 +18,7 @@ fn every_path_in_the_documents_exists() {
         "ARCHITECTURE.md",
         "README.md",
         "docs/experiments.md",
+        "docs/python.md",
         "docs/risk.md",
         "docs/run-directory.md",
         "docs/setup.md",

@@ -11,7 +11,7 @@ use sskp_blocks::rng::Rng;
 use sskp_blocks::toy::Toy;
 use sskp_lab::config::{Config, Overrides, RunConfig};
 use sskp_lab::registry::Registry;
-use sskp_lab::train::{self, Session, Stop};
+use sskp_lab::train::{self, Listener, News, Session, Stop};
 
 /// The toy with nothing but its dynamics, which reaches a goal after a while. It asks its run to stop at a given step.
 struct Bare {
@@ -62,7 +62,7 @@ fn registry(stop: &Stop, stop_after: u64) -> Registry {
 /// A session whose run is asked to stop after so many steps of its own.
 fn session(stop_after: u64) -> Session {
     let stop = Stop::default();
-    Session { registry: registry(&stop, stop_after), stop, quiet: true, cache: None }
+    Session { registry: registry(&stop, stop_after), stop, quiet: true, ..Session::default() }
 }
 
 fn config(registry: &Registry, algo: &str) -> sskp_blocks::Result<Config> {
@@ -102,6 +102,51 @@ fn without_snapshots_a_run_stops_at_an_episodes_end_and_goes_on_to_the_same_rows
     assert_eq!(rows(&whole), rows(&broken));
     let ended = rows(&whole).lines().skip(1).filter(|row| row.split(',').nth(2) == Some("30")).count();
     assert!(ended > 3, "episodes end by themselves, without violation");
+}
+
+/// [`Bare`], whose episodes cannot begin any more after so many.
+struct Tired(Bare, u64);
+
+impl Env for Tired {
+    fn spec(&self) -> &Spec {
+        self.0.spec()
+    }
+    fn reset(&mut self, rng: &mut Rng) -> sskp_blocks::Result<()> {
+        self.1 = self.1.checked_sub(1).ok_or_else(|| sskp_blocks::Error::other("too tired"))?;
+        self.0.reset(rng)
+    }
+    fn step(&mut self, action: &[f32]) -> sskp_blocks::Result<Step> {
+        self.0.step(action)
+    }
+    fn obs(&self) -> &[f64] {
+        self.0.obs()
+    }
+}
+
+#[test]
+fn an_environment_that_cannot_begin_another_episode_has_lost_none_and_somebody_heard_of_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run");
+    let mut registry = Registry::standard();
+    let make = |_| -> sskp_blocks::Result<Box<dyn Env>> {
+        let toy = Toy::default();
+        let spec = Spec { name: "bare".into(), time_limit: None, ..toy.spec().clone() };
+        let bare = Bare { toy, spec, length: 0, stop: Stop::default(), stop_after: Arc::new(AtomicU64::new(NEVER)) };
+        Ok(Box::new(Tired(bare, 6)))
+    };
+    registry.add_env(EnvEntry::new("bare", make)).unwrap();
+    let config = config(&registry, "sac").unwrap();
+    let heard = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&heard);
+    let listener = Listener::new(move |news| {
+        counted.fetch_add(u64::from(matches!(news, News::Episode(_))), Ordering::Relaxed);
+    });
+    let session = Session { quiet: true, listener: Some(listener), ..Session::of(&registry) };
+    let error = train::train(&config, &path, session).unwrap_err().to_string();
+    assert_eq!((error.as_str(), heard.load(Ordering::Relaxed)), ("too tired", 6));
+    assert_eq!(rows(&path).lines().count(), 1 + 6);
+    // Rested, it goes on from there.
+    assert!(train::resume(&path, None, self::session(NEVER), |e| panic!("{e}")).unwrap().finished);
 }
 
 #[test]

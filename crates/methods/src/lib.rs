@@ -25,6 +25,7 @@
 pub mod cpq;
 #[cfg(test)]
 mod differences;
+pub mod portable;
 pub mod recovery_rl;
 pub mod sac;
 pub mod smbpo;
@@ -326,7 +327,7 @@ fn same_robot(demos: &Demonstrations, obs: usize, action: usize) -> Result<()> {
 }
 
 /// A learner. All its state is in itself, so that [`Method::train`] continues a restored run as if nothing had happened.
-pub trait Method {
+pub trait Method: Send {
     /// Says what an environment lacks that it cannot do without, before any work.
     fn suits(&self, _env: &dyn Env) -> Result<()> {
         Ok(())
@@ -357,11 +358,20 @@ pub trait Method {
 }
 
 /// A policy that no longer learns. It may hold a plan between steps.
-pub trait Actor {
+pub trait Actor: Send {
     /// A new episode begins.
     fn begin(&mut self) {}
     /// The action for `state`; with `explore`, sampled as in training, else the policy's best guess.
     fn act(&mut self, state: &[f32], explore: bool, action: &mut [f32]);
+    /// Touches all memory that acting without exploration will need: afterwards that allocates nothing. An episode begins.
+    fn warm_up(&mut self, obs: usize, action: usize) {
+        self.act(&vec![0.0; obs], false, &mut vec![0.0; action]);
+        self.begin();
+    }
+    /// What it is made of, for use outside of this program; none where that cannot be said.
+    fn portable(&self) -> Option<portable::Portable> {
+        None
+    }
     /// The probability of a violation it predicts for what it is playing, if it predicts any.
     fn risk(&self) -> Option<f32> {
         None
@@ -386,6 +396,19 @@ pub trait Actor {
 impl Actor for SquashedPolicy {
     fn act(&mut self, state: &[f32], explore: bool, action: &mut [f32]) {
         SquashedPolicy::act(self, state, explore, action);
+    }
+
+    fn portable(&self) -> Option<portable::Portable> {
+        Some(portable::Portable {
+            kind: "squashed",
+            networks: vec![portable::Network {
+                name: "actor",
+                inputs: vec![("state", self.net().inputs())],
+                body: portable::Body::Tanh(self.net().clone(), self.net().outputs() / 2),
+            }],
+            recipe: serde_json::json!({}),
+            noise: None,
+        })
     }
 }
 

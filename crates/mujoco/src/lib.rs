@@ -1,7 +1,7 @@
 //! The part of MuJoCo that robots need: load a model, step it, look at it. Nothing more.
 //!
 //! MuJoCo's library is opened when the first model is loaded ([`Model::from_xml`], [`Model::from_file`]), and looked for in
-//! the folder that `SSKP_MUJOCO_DIR` names, beside the program, and where it was when the program was built. So a
+//! the folder that `SSKP_MUJOCO_DIR` names, beside the program (or in the folder that [`look_in`] names), and where it was when the program was built. So a
 //! program that uses this crate needs no linker arguments, and one that loads no model needs no MuJoCo.
 //!
 //! ```
@@ -25,7 +25,7 @@ mod library;
 mod model;
 
 pub use data::{Data, Warning};
-pub use library::path as library;
+pub use library::{look_in, path as library};
 pub use model::{Model, Object, Shape};
 
 /// The version of MuJoCo. A library of another one is refused.

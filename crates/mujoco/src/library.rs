@@ -9,6 +9,14 @@ use crate::{Error, Result, ffi};
 
 const LIBRARY: &str = env!("SSKP_MUJOCO_LIBRARY");
 
+/// A folder that belongs to the program without being its own, like that of a Python package.
+static BESIDE: OnceLock<PathBuf> = OnceLock::new();
+
+/// Looks for the library in this folder, too, as if it were the program's own. To be called once, before the first model is loaded.
+pub fn look_in(folder: PathBuf) {
+    let _ = BESIDE.set(folder);
+}
+
 /// Opens the library, if that has not been done.
 pub fn open() -> Result<()> {
     static OPENED: OnceLock<Result<()>> = OnceLock::new();
@@ -37,7 +45,8 @@ fn open_at(path: &Path) -> Result<()> {
 pub fn path() -> Result<PathBuf> {
     let named = env::var_os("SSKP_MUJOCO_DIR").filter(|value| !value.is_empty()).map(PathBuf::from);
     let program = env::current_exe().ok();
-    find(named.as_deref(), program.as_deref().and_then(Path::parent), Path::new(env!("SSKP_MUJOCO_FOLDER")))
+    let program = BESIDE.get().map(PathBuf::as_path).or(program.as_deref().and_then(Path::parent));
+    find(named.as_deref(), program, Path::new(env!("SSKP_MUJOCO_FOLDER")))
 }
 
 fn find(named: Option<&Path>, program: Option<&Path>, built: &Path) -> Result<PathBuf> {

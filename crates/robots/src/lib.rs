@@ -50,3 +50,5 @@ pub fn robots() -> Vec<EnvEntry> {
 
 /// The version of MuJoCo that moves the robots. Loading another one is refused.
 pub const MUJOCO_VERSION: &str = sskp_mujoco::VERSION;
+
+pub use sskp_mujoco::look_in as look_for_mujoco_in;

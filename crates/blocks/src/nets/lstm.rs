@@ -97,7 +97,8 @@ impl Lstm {
         self.hidden
     }
 
-    fn parts(&self) -> (&[f32], &[f32], &[f32]) {
+    /// W_x `[inputs, 4·hidden]`, W_h `[hidden, 4·hidden]` and b.
+    pub fn parts(&self) -> (&[f32], &[f32], &[f32]) {
         let (w_x, rest) = self.params.split_at(self.inputs * 4 * self.hidden);
         let (w_h, bias) = rest.split_at(self.hidden * 4 * self.hidden);
         (w_x, w_h, bias)

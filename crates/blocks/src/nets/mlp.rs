@@ -62,6 +62,17 @@ impl Mlp {
         &self.sizes
     }
 
+    /// Weights `[inputs, outputs]` and biases of every layer, first first: a layer computes x·W + b.
+    pub fn layers(&self) -> impl Iterator<Item = (&[f32], &[f32], [usize; 2])> {
+        let mut rest = &self.params[..];
+        self.sizes.windows(2).map(move |w| {
+            let (weights, after) = rest.split_at(w[0] * w[1]);
+            let (bias, after) = after.split_at(w[1]);
+            rest = after;
+            (weights, bias, [w[0], w[1]])
+        })
+    }
+
     /// The layers, last first: number, start of its weights in the flat array, inputs, outputs.
     fn layers_back(&self) -> impl Iterator<Item = (usize, usize, usize, usize)> + '_ {
         let mut at = self.params.len();

@@ -71,7 +71,11 @@ impl Model {
 
     /// Adds weights (as `name`: `policy/actor`, `weights/critic1`) and optimiser state to a checkpoint.
     pub fn save<'a>(&'a self, name: &str, to: &mut Saver<'a>) {
-        to.f32s(name, &self.net.params, 1);
+        match name.starts_with("policy/") {
+            // What others may want to read has its layers by name.
+            true => to.mlp(name, &self.net),
+            false => to.f32s(name, &self.net.params, 1),
+        }
         self.adam.save(base(name), to);
     }
 

@@ -97,6 +97,11 @@ impl Standardiser {
         }
     }
 
+    /// What [`Standardiser::apply`] subtracts and multiplies by, column by column.
+    pub fn shift_and_scale(&self) -> (&[f32], &[f32]) {
+        (&self.shift, &self.scale)
+    }
+
     fn one(&self, column: usize, x: f32) -> f32 {
         ((x - self.shift[column]) * self.scale[column]).clamp(-self.clip, self.clip)
     }

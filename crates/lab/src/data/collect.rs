@@ -12,12 +12,16 @@
 //! ones then fill up the number of episodes or steps asked for, half of which is theirs in any case. Last, all are put
 //! into a random order, so that no part of the file is of one kind.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::{Map, Value, json};
 use sskp_blocks::demos::{Demonstrations, Ending, Trajectory};
+use sskp_blocks::env::Env;
 use sskp_blocks::record::{EpisodeRow, Metrics, Recorder};
 use sskp_blocks::rng::Rng;
 use sskp_blocks::run::{Clock, Run};
 use sskp_blocks::{Error, Result};
+use sskp_methods::Actor;
 
 use super::{About, Played, round_to_bits};
 use crate::display::Display;
@@ -30,8 +34,11 @@ pub const ACTION_BITS: u32 = 8;
 
 /// Steps a push lasts: the paper's H, the length of a skill.
 const PUSH_STEPS: u64 = 10;
-/// Where an environment has no time limit, a push comes in the first half of so many steps.
-const EPISODE: usize = 1000;
+/// Disturbed episodes in a row that may stay upright before pushes grow, where they may grow, and the factor.
+const PATIENCE: (u64, f64) = (2, 1.5);
+/// Where an environment has no time limit, a push comes in the first half of the longest episode so far, and before there is one, of so
+/// many steps.
+const EPISODE: usize = 20;
 
 /// What to collect.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,6 +55,8 @@ pub struct Plan {
     pub falls: u64,
     /// Standard deviation of the pushes in disturbed episodes.
     pub push: f64,
+    /// Lets pushes grow until they fell the robot: nobody knows beforehand how much a robot of one's own withstands.
+    pub grow: bool,
     /// Seed of start states, noise and order.
     pub seed: u64,
     /// The policy's best guess instead of a sample.
@@ -68,6 +77,7 @@ impl Default for Plan {
             noise: 0.0,
             falls: 0,
             push: 0.5,
+            grow: false,
             seed: 0,
             deterministic: false,
             bits: None,
@@ -122,8 +132,58 @@ pub fn collect(trained: &mut Trained, plan: &Plan, command: &str, quiet: bool) -
     plan.validate()?;
     plan.check_policy(trained)?;
     let agent = evaluate(trained, plan.agent_episodes, plan.seed, false, |_, _, _| {})?;
+    let episodes = play(trained.make_env()?, &mut *trained.actor, plan, &AtomicBool::new(false), quiet)?;
+    let mut provenance = provenance(plan, command, &episodes);
+    provenance.insert("agent".into(), about_agent(trained, &agent));
+    let algo = trained.config.run.algo.clone();
+    let who = format!("{algo} after {} training steps", trained.steps);
+    episodes.into_set(plan, &algo, &who, provenance)
+}
 
-    let env = trained.make_env()?;
+/// Plays any policy in any environment; `who` says whose actions they are. Asked to stop, it gives up what it has.
+pub fn collect_from(
+    env: Box<dyn Env>,
+    actor: &mut dyn Actor,
+    plan: &Plan,
+    who: &str,
+    command: &str,
+    stop: &AtomicBool,
+    quiet: bool,
+) -> Result<Collected> {
+    plan.validate()?;
+    let episodes = play(env, actor, plan, stop, quiet)?;
+    let provenance = provenance(plan, command, &episodes);
+    episodes.into_set(plan, who, who, provenance)
+}
+
+/// Episodes as they were played.
+struct Episodes {
+    all: Vec<(Trajectory, Played)>,
+    sizes: [usize; 2],
+    falls: u64,
+    broken: u64,
+    clock: Clock,
+}
+
+impl Episodes {
+    fn into_set(self, plan: &Plan, algorithm: &str, who: &str, provenance: Map<String, Value>) -> Result<Collected> {
+        let mut demos = Demonstrations::new(plan.env.clone(), self.sizes[0], self.sizes[1]);
+        let mut played = Vec::with_capacity(self.all.len());
+        for (trajectory, how) in self.all {
+            demos.push(trajectory)?;
+            played.push(how);
+        }
+        let description = format!(
+            "Episodes of {} played by {who}. A violation of the safety constraint ends an episode \
+             with infos/cost 1 at its last step; the cost of step t is infos/cost[t + 1].",
+            plan.env
+        );
+        let about = About { algorithm: algorithm.into(), description, provenance };
+        Ok(Collected { demos, played, about, falls: self.falls })
+    }
+}
+
+fn play(env: Box<dyn Env>, actor: &mut dyn Actor, plan: &Plan, stop: &AtomicBool, quiet: bool) -> Result<Episodes> {
     let mut counted = Counted::new(plan, quiet);
     // Episodes end by the robot or its time limit, never by the budget: the plan decides when the next one starts.
     let mut run = Run::new(env, plan.seed, u64::MAX, &mut counted);
@@ -132,16 +192,17 @@ pub fn collect(trained: &mut Trained, plan: &Plan, command: &str, quiet: bool) -
     let mut push_rng = run.stream("collect-push");
     let mut episodes: Vec<(Trajectory, Played)> = Vec::new();
     let (mut steps, mut falls, mut broken) = (0, 0, 0_u64);
+    let (mut strength, mut upright, mut longest) = (plan.push, 0, EPISODE);
     let mut action = vec![0.0; spec.action_dim];
     let mut push = vec![0.0; spec.action_dim];
     let full = |episodes: u64, steps: u64| {
         plan.episodes.is_some_and(|n| episodes >= n) || plan.steps.is_some_and(|n| steps >= n)
     };
     while !full(episodes.len() as u64, steps) && run.next_episode()? {
-        trained.actor.begin();
+        actor.begin();
         let disturbed = falls < plan.falls && !full(2 * episodes.len() as u64, 2 * steps);
-        let pushed_from = disturbed.then(|| push_rng.below((spec.time_limit.unwrap_or(EPISODE) / 2).max(1)) as u64);
-        let played = Played { noise: plan.noise, pushed_from, push: plan.push };
+        let pushed_from = disturbed.then(|| push_rng.below((spec.time_limit.unwrap_or(longest) / 2).max(1)) as u64);
+        let played = Played { noise: plan.noise, pushed_from, push: strength };
         let mut trajectory = Trajectory {
             observations: Vec::new(),
             actions: Vec::new(),
@@ -152,14 +213,17 @@ pub fn collect(trained: &mut Trained, plan: &Plan, command: &str, quiet: bool) -
         keep(&mut trajectory, &run, plan.bits);
         let mut anomaly = false;
         while !run.over() {
-            trained.actor.act(run.state(), !plan.deterministic, &mut action);
+            actor.act(run.state(), !plan.deterministic, &mut action);
             if let Some(since) = pushed_from.and_then(|from| run.episode_length().checked_sub(from)) {
                 if since.is_multiple_of(PUSH_STEPS) {
-                    push.fill_with(|| (plan.push * push_rng.normal()) as f32);
+                    push.fill_with(|| (strength * push_rng.normal()) as f32);
                 }
                 action.iter_mut().zip(&push).for_each(|(a, p)| *a += p);
             }
             disturb(&mut action, plan.noise, plan.bits.map(|_| ACTION_BITS), &mut noise_rng);
+            if stop.load(Ordering::Relaxed) {
+                return Err(Error::other("collecting was stopped; nothing was written"));
+            }
             let step = run.step(&action)?;
             keep(&mut trajectory, &run, plan.bits);
             trajectory.actions.extend_from_slice(&action);
@@ -179,28 +243,20 @@ pub fn collect(trained: &mut Trained, plan: &Plan, command: &str, quiet: bool) -
             continue;
         }
         steps += trajectory.steps() as u64;
-        falls += u64::from(disturbed && trajectory.violates());
+        longest = longest.max(trajectory.steps());
+        let fell = trajectory.violates();
+        falls += u64::from(disturbed && fell);
+        upright = if disturbed && !fell { upright + 1 } else { 0 };
+        if plan.grow && upright == PATIENCE.0 {
+            (strength, upright) = (strength * PATIENCE.1, 0);
+        }
         episodes.push((trajectory, played));
     }
     let clock = run.clock();
     counted.display.finish();
 
     shuffle(&mut episodes, &mut Rng::stream(plan.seed, "collect-order"));
-    let provenance = provenance(trained, plan, command, &agent, &episodes, falls, broken, clock);
-    let mut demos = Demonstrations::new(plan.env.clone(), spec.obs_dim, spec.action_dim);
-    let mut played = Vec::with_capacity(episodes.len());
-    for (trajectory, how) in episodes {
-        demos.push(trajectory)?;
-        played.push(how);
-    }
-    let algo = &trained.config.run.algo;
-    let description = format!(
-        "Episodes of {} played by {algo} after {} training steps. A violation of the safety constraint ends an episode \
-         with infos/cost 1 at its last step; the cost of step t is infos/cost[t + 1].",
-        plan.env, trained.steps
-    );
-    let about = About { algorithm: algo.clone(), description, provenance };
-    Ok(Collected { demos, played, about, falls })
+    Ok(Episodes { all: episodes, sizes: [spec.obs_dim, spec.action_dim], falls, broken, clock })
 }
 
 /// Adds the run's state to an episode, rounded unless that would move it over the bound of the robot's constraint: a fall
@@ -238,22 +294,11 @@ fn shuffle<T>(list: &mut [T], rng: &mut Rng) {
     }
 }
 
-fn provenance(
-    trained: &Trained,
-    plan: &Plan,
-    command: &str,
-    agent: &[EpisodeRow],
-    episodes: &[(Trajectory, Played)],
-    falls: u64,
-    broken: u64,
-    clock: Clock,
-) -> Map<String, Value> {
+fn provenance(plan: &Plan, command: &str, played: &Episodes) -> Map<String, Value> {
+    let Episodes { all: episodes, falls, broken, clock, .. } = played;
+    let (falls, broken) = (*falls, *broken);
     let disturbed = episodes.iter().filter(|(_, p)| p.pushed_from.is_some()).count();
     let violations = episodes.iter().filter(|(t, _)| t.violates()).count() as u64;
-    let returns: Vec<f64> = agent.iter().map(|row| row.total_reward).collect();
-    let spread = Spread::of(&returns);
-    let agent_steps: u64 = agent.iter().map(|row| row.length).sum();
-    let run = &trained.config.run;
     let mut map = Map::new();
     let mut add = |key: &str, value: Value| {
         map.insert(key.into(), value);
@@ -284,32 +329,40 @@ fn provenance(
             }),
         );
     }
-    add(
-        "agent",
-        json!({
-            "algo": run.algo,
-            "seed": run.seed,
-            "steps": trained.steps,
-            "checkpoint": trained.checkpoint.file_name().unwrap_or_default().to_string_lossy(),
-            "config_sha256": trained.config.identity(),
-            "contact_costs": run.contact_costs,
-            "episodes": agent.len(),
-            "return_mean": spread.mean,
-            "return_min": spread.min,
-            "return_max": spread.max,
-            "reward_per_step": returns.iter().sum::<f64>() / agent_steps.max(1) as f64,
-            "violations": agent.iter().filter(|row| row.violation).count(),
-        }),
-    );
     map
+}
+
+/// How good the agent is without noise.
+fn about_agent(trained: &Trained, agent: &[EpisodeRow]) -> Value {
+    let returns: Vec<f64> = agent.iter().map(|row| row.total_reward).collect();
+    let spread = Spread::of(&returns);
+    let steps: u64 = agent.iter().map(|row| row.length).sum();
+    let run = &trained.config.run;
+    json!({
+        "algo": run.algo,
+        "seed": run.seed,
+        "steps": trained.steps,
+        "checkpoint": trained.checkpoint.file_name().unwrap_or_default().to_string_lossy(),
+        "config_sha256": trained.config.identity(),
+        "contact_costs": run.contact_costs,
+        "episodes": agent.len(),
+        "return_mean": spread.mean,
+        "return_min": spread.min,
+        "return_max": spread.max,
+        "reward_per_step": returns.iter().sum::<f64>() / steps.max(1) as f64,
+        "violations": agent.iter().filter(|row| row.violation).count(),
+    })
 }
 
 /// What computed the robot's motion.
 fn simulator(env: &str) -> String {
-    if env == "toy" {
-        return "the toy's own equations".into();
+    match env {
+        "toy" => "the toy's own equations".into(),
+        _ if sskp_robots::robots().iter().any(|robot| robot.name == env) => {
+            format!("MuJoCo {}", sskp_robots::MUJOCO_VERSION)
+        }
+        _ => "the environment's own".into(),
     }
-    format!("MuJoCo {}", sskp_robots::MUJOCO_VERSION)
 }
 
 /// Shows how much of what was asked for there is.

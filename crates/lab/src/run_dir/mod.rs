@@ -16,6 +16,7 @@ use sskp_blocks::{Error, Result};
 
 use crate::config::{Config, EPOCH};
 use crate::display::Display;
+use crate::train::{Listener, News};
 use crate::{episodes, events, manifest};
 use sskp_blocks::files::write_whole;
 
@@ -49,6 +50,7 @@ pub struct RunDir {
     started: Instant,
     earlier_seconds: f64,
     calibration: Option<Reliability>,
+    listener: Option<Listener>,
     /// Held as long as this process writes the run.
     _lock: Lock,
 }
@@ -191,7 +193,19 @@ impl RunDir {
             started: Instant::now(),
             earlier_seconds: 0.0,
             calibration: None,
+            listener: None,
             _lock: lock,
+        }
+    }
+
+    /// Tells somebody what it shows, too.
+    pub fn heard_by(self, listener: Option<Listener>) -> Self {
+        Self { listener, ..self }
+    }
+
+    fn tell(&self, news: News) {
+        if let Some(listener) = &self.listener {
+            listener.hear(news);
         }
     }
 
@@ -208,11 +222,13 @@ impl RunDir {
     /// Shows how far a stage of pre-training has come.
     pub fn stage(&mut self, stage: &'static str, done: u64, total: u64) {
         self.display.stage(stage, done, total);
+        self.tell(News::Stage { name: stage, done, total });
     }
 
     /// Shows lines that stay on the screen.
     pub fn say(&mut self, lines: &[String]) {
         self.display.say(lines);
+        lines.iter().for_each(|line| self.tell(News::Line(line)));
     }
 
     /// Ends the progress display.
@@ -242,6 +258,7 @@ impl Recorder for RunDir {
             self.recent.remove(0);
         }
         self.recent.push(row.clone());
+        self.tell(News::Episode(row));
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use sskp_blocks::rng::Rng;
 
 use super::learner::Guard;
 use crate::Actor;
+use crate::portable::{Body, Network, Portable};
 
 /// The decision of a step, for learner and actor alike.
 #[derive(Clone, Debug, Default)]
@@ -60,6 +61,32 @@ impl Actor for RecoveryRlActor {
         self.task.act(state, explore, &mut self.proposed);
         let explore = explore.then_some(&mut self.rng);
         self.switch.decide(&self.guard, state, &self.proposed, explore, action);
+    }
+
+    fn warm_up(&mut self, obs: usize, action: usize) {
+        // The recovery policy may not have its turn for a long time.
+        let (state, mut played) = (vec![0.0; obs], vec![0.0; action]);
+        self.act(&state, false, &mut played);
+        let Switch { tapes, noise, .. } = &mut self.switch;
+        self.guard.recovery.act(&state, None, &mut tapes[0], noise, &mut played);
+        self.begin();
+    }
+
+    fn portable(&self) -> Option<Portable> {
+        let obs = self.task.net().inputs();
+        let action = self.task.net().outputs() / 2;
+        let [a, b] = self.guard.risk.critics.nets().map(Clone::clone);
+        let network = |name, inputs, body| Network { name, inputs, body };
+        Some(Portable {
+            kind: "recovery",
+            networks: vec![
+                network("actor", vec![("state", obs)], Body::Tanh(self.task.net().clone(), action)),
+                network("risk", vec![("state", obs), ("action", action)], Body::Greater(a, b)),
+                network("recovery", vec![("state", obs)], Body::Tanh(self.guard.recovery.mean.net.clone(), action)),
+            ],
+            recipe: serde_json::json!({ "threshold": self.guard.risk.config.threshold }),
+            noise: None,
+        })
     }
 }
 

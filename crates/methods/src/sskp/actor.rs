@@ -4,11 +4,14 @@ use sskp_blocks::nets::smooth::sigmoid;
 use sskp_blocks::nets::{Mlp, Tape};
 use sskp_blocks::rng::Rng;
 
+use super::config::SkillConfig;
+use super::decoder::Decoder;
 use super::planner::{Gaussian, Planner, Planning};
 use super::risk::RiskPredictor;
 use super::risk_by_iteration::risks_by_iteration;
 use super::skill::SkillModel;
 use crate::Actor;
+use crate::portable::{Body, Network, Portable};
 
 /// Skills of the policy over which the risk of a state is averaged.
 const STATE_SKILLS: usize = 64;
@@ -22,6 +25,8 @@ pub(super) struct SskpActor {
     planner: Planner,
     rng: Rng,
     state: Vec<f32>,
+    policy: Gaussian,
+    skill: Vec<f32>,
     tape: Tape,
     /// Steps of the skill played so far; a new one is planned at H.
     played: usize,
@@ -33,7 +38,8 @@ pub(super) struct SskpActor {
 
 impl SskpActor {
     pub(super) fn new(start: Mlp, skills: SkillModel, risk: RiskPredictor, planner: Planner, rng: Rng) -> Self {
-        let (state, played) = (vec![0.0; start.inputs()], skills.config().horizon);
+        let SkillConfig { horizon: played, dim: skill, .. } = *skills.config();
+        let state = vec![0.0; start.inputs()];
         Self {
             start,
             skills,
@@ -41,6 +47,8 @@ impl SskpActor {
             planner,
             rng,
             state,
+            policy: Gaussian::default(),
+            skill: vec![0.0; skill],
             tape: Tape::default(),
             played,
             predicted: None,
@@ -48,26 +56,22 @@ impl SskpActor {
         }
     }
 
-    /// The start's Gaussian in the standardised state.
-    fn gaussian(&mut self) -> Gaussian {
-        let mut gaussian = Gaussian::default();
-        gaussian.read(self.start.forward(&self.state, 1, &mut self.tape));
-        gaussian
+    /// Asks for the start's Gaussian in the standardised state.
+    fn ask(&mut self) {
+        self.policy.read(self.start.forward(&self.state, 1, &mut self.tape));
     }
 
-    /// The next skill. Without `explore` it depends on the state alone.
-    fn plan(&mut self, explore: bool) -> Vec<f32> {
-        let policy = self.gaussian();
+    /// The next skill. Without `explore` it depends on the state alone, and nothing is allocated.
+    fn plan(&mut self, explore: bool) {
+        self.ask();
+        let Self { policy, skill, risk, state, planner, rng, .. } = self;
         if std::mem::take(&mut self.unplanned) {
-            let mut skill = policy.mean.clone();
-            self.planner.draw(&policy, &mut self.rng, &mut skill);
-            return skill;
+            return planner.draw(policy, rng, skill);
         }
-        let (risk, state) = (&mut self.risk, &self.state);
         let score = |z: &[f32], out: &mut [f32]| risk.score(state, z, out);
         match explore {
-            true => self.planner.plan(&policy, score, &mut self.rng, |_| ()),
-            false => self.planner.plan_mean(&policy, score),
+            true => skill.copy_from_slice(&planner.plan(policy, score, rng, |_| ())),
+            false => planner.plan_mean_into(policy, score, skill),
         }
     }
 }
@@ -89,9 +93,9 @@ impl Actor for SskpActor {
             return None;
         }
         self.skills.standardiser.apply(state, &mut self.state);
-        let policy = self.gaussian();
-        let mut skills = vec![0.0; STATE_SKILLS * policy.mean.len()];
-        self.planner.draw(&policy, rng, &mut skills);
+        self.ask();
+        let mut skills = vec![0.0; STATE_SKILLS * self.policy.mean.len()];
+        self.planner.draw(&self.policy, rng, &mut skills);
         let mut logits = [0.0; STATE_SKILLS];
         self.risk.score(&self.state, &skills, &mut logits);
         Some(logits.iter().map(|logit| sigmoid(*logit)).sum::<f32>() / STATE_SKILLS as f32)
@@ -107,24 +111,75 @@ impl Actor for SskpActor {
             return None;
         }
         self.skills.standardiser.apply(state, &mut self.state);
-        let policy = self.gaussian();
-        Some(risks_by_iteration(&mut self.planner, &mut self.risk, &policy, &self.state, rng))
+        self.ask();
+        Some(risks_by_iteration(&mut self.planner, &mut self.risk, &self.policy, &self.state, rng))
     }
 
     fn act(&mut self, state: &[f32], explore: bool, action: &mut [f32]) {
         self.skills.standardiser.apply(state, &mut self.state);
         if self.played == self.skills.config().horizon {
-            let z = self.plan(explore);
+            self.plan(explore);
             if self.planner.config.planning != Planning::Off {
                 let mut logit = [0.0];
-                self.risk.score(&self.state, &z, &mut logit);
+                self.risk.score(&self.state, &self.skill, &mut logit);
                 self.predicted = Some(sigmoid(logit[0]));
             }
-            self.skills.decoder.begin(&z);
+            self.skills.decoder.begin(&self.skill);
             self.played = 0;
         }
         self.skills.decoder.act(self.played, &self.state, action);
         self.played += 1;
+    }
+
+    fn portable(&self) -> Option<Portable> {
+        // A placebo deals scores out at random: there is nothing to be said of it outside.
+        if self.planner.config.placebo {
+            return None;
+        }
+        let (obs, config, planner) = (self.start.inputs(), self.skills.config(), &self.planner.config);
+        let planning = match planner.planning {
+            Planning::Risk => "risk",
+            Planning::Naive => "naive",
+            Planning::Off => "off",
+        };
+        let (shift, scale) = self.skills.standardiser.shift_and_scale();
+        let mut recipe = serde_json::json!({
+            "standardise": { "shift": shift, "scale": scale, "clip": self.skills.standardiser.clip },
+            "skill_length": config.horizon,
+            "skill_dim": config.dim,
+            "planner": {
+                "planning": planning,
+                "iterations": planner.iterations,
+                "samples": planner.samples,
+                "elites": planner.elites,
+                "min_std": planner.min_std,
+                "near_policy": planner.near_policy,
+                "tolerance": planner.tolerance,
+                "bound": self.planner.bound,
+            },
+        });
+        let network = |name, inputs, body| Network { name, inputs, body };
+        let both = || vec![("state", obs), ("skill", config.dim)];
+        let mut networks = vec![network("policy", vec![("state", obs)], Body::Gaussian(self.start.clone()))];
+        if planner.planning != Planning::Off {
+            networks.push(network("risk", both(), Body::Logit(self.risk.net().clone())));
+        }
+        match &self.skills.decoder {
+            Decoder::Closed(_) => {
+                let net = self.skills.decoder.net().expect("a closed loop").clone();
+                recipe["decoder"] = "closed-loop".into();
+                networks.push(network("decoder", both(), Body::Clipped(net)));
+            }
+            Decoder::Open(open) => {
+                let (cell, head, [h, c, action]) = open.parts_of();
+                recipe["decoder"] = "open-loop".into();
+                recipe["start"] = serde_json::json!({ "h": h, "c": c, "action": action });
+                let inputs = vec![("action", action.len()), ("skill", config.dim)];
+                networks.push(network("decoder", inputs, Body::Cell(cell.clone(), head.clone())));
+            }
+        }
+        let noise = (planner.planning != Planning::Off).then(|| self.planner.mean_noise());
+        Some(Portable { kind: "skill", networks, recipe, noise })
     }
 }
 

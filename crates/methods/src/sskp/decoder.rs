@@ -204,11 +204,11 @@ impl Decoder {
     pub fn save<'a>(&'a self, to: &mut Saver<'a>) {
         match self {
             Self::Open(open) => {
-                to.f32s("policy/skill.decoder", &open.cell.part.params, 1);
-                to.f32s("policy/skill.decoder_head", &open.head.part.params, 1);
+                to.lstm("policy/skill.decoder", &open.cell.part);
+                to.mlp("policy/skill.decoder_head", &open.head.part);
                 to.f32s("policy/skill.start", &open.start.part, 1);
             }
-            Self::Closed(closed) => to.f32s("policy/skill.decoder", &closed.net.part.params, 1),
+            Self::Closed(closed) => to.mlp("policy/skill.decoder", &closed.net.part),
         }
     }
 
@@ -222,6 +222,13 @@ impl Decoder {
 }
 
 impl OpenLoop {
+    /// The cell, its head, and the first h, c and "previous action".
+    pub(super) fn parts_of(&self) -> (&Lstm, &Mlp, [&[f32]; 3]) {
+        let (h, rest) = self.start.part.split_at(self.cell.part.hidden());
+        let (c, action) = rest.split_at(self.cell.part.hidden());
+        (&self.cell.part, &self.head.part, [h, c, action])
+    }
+
     fn unroll(&mut self, z: &[f32], rows: usize) {
         let (h, d, a) = (self.cell.part.hidden(), self.skill, self.action);
         assert_eq!(z.len(), rows * d);

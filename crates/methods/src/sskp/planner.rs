@@ -116,10 +116,29 @@ impl Planner {
     /// The choice without chance: the mean of the last Gaussian, found with the same numbers in every state, so that it depends on the
     /// state alone.
     pub fn plan_mean(&mut self, policy: &Gaussian, score: impl FnMut(&[f32], &mut [f32])) -> Vec<f32> {
-        self.search(policy, score, &mut Rng::stream(0, "mean skill"), |_| ());
-        let mut skill = self.gaussian.mean.clone();
-        keep_inside(&self.bound, &mut skill);
+        let mut skill = vec![0.0; policy.mean.len()];
+        self.plan_mean_into(policy, score, &mut skill);
         skill
+    }
+
+    /// The same, into an array that is there.
+    pub fn plan_mean_into(&mut self, policy: &Gaussian, score: impl FnMut(&[f32], &mut [f32]), skill: &mut [f32]) {
+        self.search(policy, score, &mut mean_rng(), |_| ());
+        skill.copy_from_slice(&self.gaussian.mean);
+        keep_inside(&self.bound, skill);
+    }
+
+    /// All numbers that [`Planner::plan_mean`] draws: rounds, rows and columns, and themselves.
+    pub fn mean_noise(&self) -> ([usize; 3], Vec<f32>) {
+        let rounds = match self.config.planning {
+            Planning::Risk => self.config.iterations,
+            Planning::Naive => 1,
+            Planning::Off => 0,
+        };
+        let shape = [rounds, self.config.samples, self.bound.len()];
+        let mut noise = vec![0.0; shape.iter().product()];
+        mean_rng().fill_normal(&mut noise);
+        (shape, noise)
     }
 
     /// Whether the last skill was chosen by its risk: skills of a round differed in it, by more than the tolerance.
@@ -217,6 +236,11 @@ impl Planner {
             gaussian.std[i] = (variance.sqrt() as f32).max(config.min_std as f32);
         }
     }
+}
+
+/// What the choice without chance is found with.
+fn mean_rng() -> Rng {
+    Rng::stream(0, "mean skill")
 }
 
 fn keep_inside(bound: &[f32], skills: &mut [f32]) {

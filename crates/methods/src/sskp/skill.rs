@@ -237,10 +237,10 @@ impl SkillModel {
 
     /// Adds the model to a checkpoint; acting needs decoder, prior and standardiser.
     pub fn save<'a>(&'a self, to: &mut Saver<'a>) {
-        to.f32s("policy/skill.encoder", &self.encoder.part.params, 1);
-        to.f32s("policy/skill.encoder_head", &self.encoder_head.part.params, 1);
+        to.lstm("policy/skill.encoder", &self.encoder.part);
+        to.mlp("policy/skill.encoder_head", &self.encoder_head.part);
         self.decoder.save(to);
-        to.f32s("policy/skill.prior", &self.prior.part.params, 1);
+        to.mlp("policy/skill.prior", &self.prior.part);
         self.standardiser.save("policy/skill.standardiser", to);
     }
 
