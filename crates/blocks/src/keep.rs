@@ -27,6 +27,8 @@ pub struct Moment {
     pub length: u64,
     /// How near it came ([`crate::env::Constraint::margin`]); not finite where the constraint has no gauge.
     pub margin: f64,
+    /// The observation when it came.
+    pub obs: Vec<f64>,
     /// What broke in the simulation, if it did; else empty.
     pub anomaly: String,
     /// After how many of the actions it came.
@@ -99,18 +101,26 @@ impl Tape {
         self.newer.choices.push((self.newer.steps as u32, risk));
     }
 
-    /// An action was played; the simulator is where it led. `came` says how near that was, and at which steps of the run and of the episode.
-    pub(crate) fn push(&mut self, action: &[f32], from: &dyn Snapshot, came: &Came) {
+    /// An action was played.
+    pub(crate) fn push(&mut self, action: &[f32]) {
+        if self.knows() {
+            self.newer.actions.extend_from_slice(action);
+            self.newer.steps += 1;
+        }
+    }
+
+    /// Where the action led.
+    pub(crate) fn came(&mut self, came: &Came) {
         if !self.knows() {
             return;
         }
-        self.newer.actions.extend_from_slice(action);
-        self.newer.steps += 1;
         if came.margin < self.nearest {
             (self.nearest, self.due) = (came.margin, self.after);
             let mut moment = self.near.take().unwrap_or_default();
             (moment.margin, moment.steps, moment.length) = (came.margin, came.steps, came.length);
             moment.episode = came.episode;
+            moment.obs.clear();
+            moment.obs.extend_from_slice(came.obs);
             moment.actions.clear();
             self.near = Some(moment);
         } else if self.due > 0 {
@@ -119,11 +129,17 @@ impl Tape {
                 self.keep_near(came.length);
             }
         }
-        // The last stretch goes on a little while a moment in it waits for what follows.
-        if self.newer.steps >= self.stride && self.due == 0 {
-            std::mem::swap(&mut self.older, &mut self.newer);
-            self.newer.begin(from);
-        }
+    }
+
+    /// Whether the newer stretch is whole. It goes on a little while a moment in it waits for what follows.
+    pub(crate) fn due_for_a_state(&self) -> bool {
+        self.newer.steps >= self.stride && self.due == 0
+    }
+
+    /// The newer stretch is whole, and another begins where the simulator is.
+    pub(crate) fn turn(&mut self, from: &dyn Snapshot) {
+        std::mem::swap(&mut self.older, &mut self.newer);
+        self.newer.begin(from);
     }
 
     /// Copies the stretches into the moment that came near.
@@ -165,6 +181,7 @@ impl Tape {
             steps: came.steps,
             length: came.length,
             margin: came.margin,
+            obs: came.obs.to_vec(),
             anomaly: anomaly.map_or(String::new(), |a| a.name().into()),
             at: self.older.steps + self.newer.steps,
             ..Moment::default()
@@ -209,7 +226,8 @@ impl Tape {
 
 /// Where a step led.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Came {
+pub(crate) struct Came<'a> {
+    pub(crate) obs: &'a [f64],
     pub(crate) episode: u64,
     pub(crate) steps: u64,
     pub(crate) length: u64,
@@ -240,6 +258,7 @@ impl Moment {
         out.u64(u64::from(self.violation));
         [self.episode, self.steps, self.length, self.at as u64].into_iter().for_each(|n| out.u64(n));
         out.f64(self.margin);
+        out.f64s(&self.obs);
         out.bytes(self.anomaly.as_bytes());
         out.f64s(&self.state);
         out.f32s(&self.actions);
@@ -256,6 +275,7 @@ impl Moment {
             length,
             at: at as usize,
             margin: from.f64()?,
+            obs: from.f64s()?,
             anomaly: String::from_utf8(from.bytes()?.to_vec()).map_err(|_| broken())?,
             state: from.f64s()?,
             actions: from.f32s()?,
@@ -403,6 +423,7 @@ mod tests {
             assert!(ends.by_ref().take(steps - 1).all(|end| end.is_none()));
             assert_eq!(ends.next(), Some(Some(End::Violation)));
             assert_eq!((fall.at, toy.margin(toy.obs())), (steps, fall.margin));
+            assert_eq!(fall.obs, toy.obs());
             assert!(fall.choices.iter().all(|(at, risk)| (*at as usize) < steps && *risk == 0.25));
             assert!(fall.choices.len() >= steps / 7, "{:?}", fall.choices);
         }
@@ -445,8 +466,12 @@ mod tests {
         for k in 0..60 {
             tape.choose(f32::NAN);
             toy.step(&[0.3, 0.4]).unwrap();
-            let came = Came { steps: k, length: k, margin: toy.margin(toy.obs()), ..Came::default() };
-            tape.push(&[0.3, 0.4], &toy, &came);
+            tape.push(&[0.3, 0.4]);
+            let margin = toy.margin(toy.obs());
+            tape.came(&Came { obs: toy.obs(), steps: k, length: k, margin, ..Came::default() });
+            if tape.due_for_a_state() {
+                tape.turn(&toy);
+            }
             let mut back = Tape::new(0.1);
             back.load(&tape.save()).unwrap();
             assert_eq!(back.save(), tape.save());

@@ -269,16 +269,21 @@ impl<'a> Run<'a> {
     /// Writes the tape along; a moment at its end goes to the recorder.
     fn keep(&mut self, action: &[f32], step: &Step, over: bool) -> Result<()> {
         let Some(tape) = &mut self.tape else { return Ok(()) };
+        tape.push(action);
         let came = Came {
+            obs: self.env.obs(),
             episode: self.clock.episodes + 1,
             steps: self.clock.steps,
             length: self.episode.length,
             margin: self.env.constraint().map_or(f64::INFINITY, |constraint| constraint.margin(self.env.obs())),
         };
-        if let Some(snapshot) = self.env.snapshot() {
-            tape.push(action, snapshot, &came);
-        }
+        tape.came(&came);
         let moment = if over { tape.end(&came, step.violated(), step.anomaly) } else { None };
+        if tape.due_for_a_state()
+            && let Some(snapshot) = self.env.snapshot()
+        {
+            tape.turn(snapshot);
+        }
         moment.map_or(Ok(()), |moment| self.recorder.moment(&moment))
     }
 
