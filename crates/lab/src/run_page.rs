@@ -20,7 +20,7 @@ use sskp_blocks::record::EpisodeRow;
 
 /// Writes the page of the run in `run`, as far as it has come.
 pub fn write_html(registry: &Registry, run: &Path, path: &Path) -> Result<()> {
-    let curves = Curves::read(registry, run, Levels::of)?;
+    let curves = Curves::read(registry, run, false, Levels::of)?;
     write_whole(path, curves.html().as_bytes())
 }
 
@@ -43,8 +43,13 @@ pub struct Curves {
 }
 
 impl Curves {
-    /// Reads a run, under way or not. `levels` finds what its returns are compared with.
-    pub fn read(registry: &Registry, run: &Path, levels: impl FnOnce(&RunConfig, u64) -> Levels) -> Result<Self> {
+    /// Reads a run, under way or not. With `small`, charts stand beside one another. `levels` finds what its returns are compared with.
+    pub fn read(
+        registry: &Registry,
+        run: &Path,
+        small: bool,
+        levels: impl FnOnce(&RunConfig, u64) -> Levels,
+    ) -> Result<Self> {
         let rows = run.join(episodes::FILE);
         if std::fs::metadata(&rows).is_ok_and(|data| data.len() > LONGEST) {
             return Err(Error::other(format!("{} is too long to be drawn", rows.display())));
@@ -57,7 +62,8 @@ impl Curves {
         let progress = run.join("progress.csv");
         charts.extend(foresight(&progress)?.map(|chart| ("foresight", chart)));
         charts.extend(risks(&progress)?.map(|chart| ("risk", chart)));
-        let mut charts: Vec<_> = charts.into_iter().map(|(name, chart)| (name, decimated(chart).svg())).collect();
+        let mut charts: Vec<_> =
+            charts.into_iter().map(|(name, chart)| (name, Chart { small, ..decimated(chart) }.svg())).collect();
         let (wall, split) = time(run);
         charts.extend(split.map(|split| ("time", split.svg())));
         let earned: f64 = episodes.iter().map(|e| e.total_reward).sum();

@@ -98,7 +98,7 @@ pub fn study(registry: &Registry, run: &Path, kept: &Kept) -> Result<Studied> {
         None => said.push("no policy was saved to play it again with".into()),
         Some(mut trained) => {
             again = what_if(&mut *env, &mut trained, moment, &places, &mut recording)?;
-            said.extend(faint(&again, &recording, &trained));
+            said.push(faint(&again, &trained));
         }
     }
     let what = if moment.violation { "violation" } else { "near violation" };
@@ -108,19 +108,19 @@ pub fn study(registry: &Registry, run: &Path, kept: &Kept) -> Result<Studied> {
     Ok(Studied { page, again })
 }
 
-/// "faint: 8 other choices from 30 steps before, 3 of which fell, by the policy after 20000 steps".
-fn faint(again: &[(usize, usize)], recording: &Recording, trained: &Trained) -> Option<String> {
-    let ghost = recording.ghosts.first()?;
-    let back = recording.frames.len().saturating_sub(1 + ghost.from);
-    let fell = recording.ghosts.iter().filter(|ghost| ghost.fell).count();
-    let steps =
-        again.iter().map(|(back, fell)| format!("{fell} of {TRIES} from {back} steps before")).collect::<Vec<_>>();
-    Some(format!(
-        "faint: other choices by the policy after {}, from {back} steps before the end, of which {fell} of {} fell; fell in all: {}",
-        plural(trained.steps, "step"),
-        recording.ghosts.len(),
-        steps.join(", ")
-    ))
+/// "faint: other choices, by the policy after 20000 steps; from 10, 20 steps before, 3, 1 of 8 fell".
+fn faint(again: &[(usize, usize)], trained: &Trained) -> String {
+    let list =
+        |of: fn(&(usize, usize)) -> usize| again.iter().map(|one| of(one).to_string()).collect::<Vec<_>>().join(", ");
+    let policy = plural(trained.steps, "step");
+    match again {
+        [] => "it came too soon to be played again".into(),
+        _ => format!(
+            "faint: other choices, by the policy after {policy}; from {} steps before, {} of {TRIES} fell",
+            list(|one| one.0),
+            list(|one| one.1)
+        ),
+    }
 }
 
 /// The motion, and the simulator's states at whole strides before the moment, nearest first, each with its distance.
