@@ -215,7 +215,7 @@ mod tests {
         for (mark, small) in marks.into_iter().flat_map(|mark| [(mark, true), (mark, false)]) {
             let whiskers = mark == Mark::Dashed;
             let (points, band) = (points.clone(), band.clone());
-            let series = Series { name: "a < b".into(), points, mark, band, whiskers, colour: 11, ..Series::default() };
+            let series = Series { name: "a < b".into(), points, mark, band, whiskers, colour: 25, ..Series::default() };
             let chart = Chart { title: "\"x\" & y".into(), series: vec![series], small, ..Chart::default() };
             let svg = chart.svg();
             let sheet = chart.draw();

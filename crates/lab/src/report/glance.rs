@@ -142,10 +142,11 @@ pub fn picture(report: &Report) -> Figure {
     });
     let of = if charts > 1 { ", a dot for every robot" } else { "" };
     let shows = Drawing::Curves(Chart {
-        title: "Much reward for few violations is at the top left".into(),
+        title: "Best: much reward, few violations (top left)".into(),
         subtitle: format!("means over seeds{of}"),
         x_label: "violations in a run".into(),
         y_label: "reward, % of the best on the robot".into(),
+        small: true,
         from_zero: true,
         tight: true,
         log: Some(Axis::X),

@@ -1,8 +1,11 @@
 //! Episodes as moving pictures, without a browser: drawn by [`picture`], written as GIF, MP4 or WebM.
 
+mod av1;
 mod gif;
+mod mp4;
 pub mod picture;
 mod shapes;
+mod webm;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,12 +29,16 @@ const HOLD: f64 = 0.8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Gif,
+    Mp4,
+    Webm,
 }
 
 fn kind(path: &Path) -> Result<Kind> {
     match path.extension().and_then(|e| e.to_str()) {
         Some("gif") => Ok(Kind::Gif),
-        _ => Err(Error::other(format!("{}: a video is called NAME.gif", path.display()))),
+        Some("mp4") => Ok(Kind::Mp4),
+        Some("webm") => Ok(Kind::Webm),
+        _ => Err(Error::other(format!("{}: a video is called NAME.mp4, NAME.webm or NAME.gif", path.display()))),
     }
 }
 
@@ -47,6 +54,8 @@ pub fn write(replays: &[ReplayPage], path: &Path) -> Result<()> {
     let pictures = pictures(replays, rate)?;
     let bytes = match kind {
         Kind::Gif => gif::encode(&pictures, rate)?,
+        Kind::Mp4 => mp4::write(&av1::encode(&pictures, rate)?),
+        Kind::Webm => webm::write(&av1::encode(&pictures, rate)?),
     };
     write_whole(path, &bytes)
 }
