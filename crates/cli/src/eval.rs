@@ -36,6 +36,9 @@ pub struct Args {
     /// Write them as a video without a browser: FILE.gif, FILE.mp4 or FILE.webm
     #[arg(long, value_name = "FILE")]
     video: Option<PathBuf>,
+    /// Simulated seconds of the video, if not all
+    #[arg(long, value_name = "N", requires = "video", value_parser = seconds)]
+    seconds: Option<f64>,
     /// Which of the episodes to write: best, worst, first-fall, or a number; several with commas between
     #[arg(long, value_name = "WHICH", value_delimiter = ',', default_value = "1", value_parser = |text: &str| text.parse::<Pick>())]
     episode: Vec<Pick>,
@@ -129,7 +132,7 @@ impl Args {
             }
         }
         if let Some(path) = &self.video {
-            sskp_lab::video::write(&pages, path)?;
+            sskp_lab::video::write(&pages, path, self.seconds)?;
             if !self.json {
                 writeln!(out, "video: {}", path.display())?;
             }
@@ -161,6 +164,11 @@ impl Args {
         };
         self.episode.iter().map(page).collect()
     }
+}
+
+fn seconds(text: &str) -> std::result::Result<f64, String> {
+    let wrong = || format!("{text} is no number of seconds above 0");
+    text.parse().ok().filter(|s: &f64| s.is_finite() && *s > 0.0).ok_or_else(wrong)
 }
 
 /// How an episode ended, in a cell of the table.

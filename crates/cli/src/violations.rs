@@ -79,7 +79,7 @@ impl Args {
         }
         writeln!(out, "replay: {}", self.html.display())?;
         if let Some(path) = &self.video {
-            sskp_lab::video::write(std::slice::from_ref(&studied.page), path)?;
+            sskp_lab::video::write(std::slice::from_ref(&studied.page), path, None)?;
             writeln!(out, "video: {}", path.display())?;
         }
         Ok(())

@@ -20,6 +20,8 @@ use picture::{Picture, View};
 const RATES: [f64; 2] = [30.0, 20.0];
 /// Width and height of an episode, by how many are side by side.
 const SIZES: [[usize; 2]; 2] = [[640, 360], [480, 360]];
+/// The same of a GIF.
+const GIF_SIZES: [[usize; 2]; 2] = [[480, 270], [360, 270]];
 /// A longer episode is shown until here: a thousand steps of a slow robot are a minute and a half.
 const LONGEST: f64 = 100.0;
 /// Seconds that the last picture stays.
@@ -47,11 +49,12 @@ pub fn check(path: &Path) -> Result<()> {
     kind(path).map(|_| ())
 }
 
-/// Draws episodes side by side and writes the video. It appears whole or not at all.
-pub fn write(replays: &[ReplayPage], path: &Path) -> Result<()> {
+/// Draws episodes side by side, the first `seconds` of them, and writes the video. It appears whole or not at all.
+pub fn write(replays: &[ReplayPage], path: &Path, seconds: Option<f64>) -> Result<()> {
     let kind = kind(path)?;
     let rate = RATES[usize::from(kind == Kind::Gif)];
-    let pictures = pictures(replays, rate)?;
+    let sizes = if kind == Kind::Gif { GIF_SIZES } else { SIZES };
+    let pictures = pictures(replays, rate, sizes[usize::from(replays.len() > 1)], seconds)?;
     let bytes = match kind {
         Kind::Gif => gif::encode(&pictures, rate)?,
         Kind::Mp4 => mp4::write(&av1::encode(&pictures, rate)?),
@@ -61,10 +64,15 @@ pub fn write(replays: &[ReplayPage], path: &Path) -> Result<()> {
 }
 
 /// All pictures of the episodes side by side, in time.
-pub fn pictures(replays: &[ReplayPage], rate: f64) -> Result<Vec<Picture>> {
-    let [width, height] = SIZES[usize::from(replays.len() > 1)];
+fn pictures(
+    replays: &[ReplayPage],
+    rate: f64,
+    [width, height]: [usize; 2],
+    until: Option<f64>,
+) -> Result<Vec<Picture>> {
     let views = replays.iter().map(|replay| View::new(&replay.episode, width, height)).collect::<Result<Vec<_>>>()?;
-    let seconds = views.iter().map(View::seconds).fold(0.0, f64::max).min(LONGEST) + HOLD;
+    let seconds = views.iter().map(View::seconds).fold(0.0, f64::max).min(LONGEST);
+    let seconds = until.filter(|until| *until < seconds).unwrap_or(seconds + HOLD);
     if views.is_empty() {
         return Err(Error::other("a video needs an episode"));
     }
