@@ -278,13 +278,21 @@ impl<'a> Run<'a> {
             margin: self.env.constraint().map_or(f64::INFINITY, |constraint| constraint.margin(self.env.obs())),
         };
         tape.came(&came);
+        if !over && !tape.due_for_a_state() {
+            return Ok(());
+        }
+        let start = Instant::now();
         let moment = if over { tape.end(&came, step.violated(), step.anomaly) } else { None };
         if tape.due_for_a_state()
             && let Some(snapshot) = self.env.snapshot()
         {
             tape.turn(snapshot);
         }
-        moment.map_or(Ok(()), |moment| self.recorder.moment(&moment))
+        if let Some(moment) = moment {
+            self.recorder.moment(&moment)?;
+        }
+        self.add_time("keeping", start);
+        Ok(())
     }
 
     /// Says what risk is predicted for the skill that [`Run::execute`] plays next: kept with the moments it leads to, and nothing else.

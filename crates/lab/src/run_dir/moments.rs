@@ -10,7 +10,6 @@ use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use sskp_blocks::checkpoint::{Loader, Saver};
-use sskp_blocks::files::write_whole;
 use sskp_blocks::keep::Moment;
 use sskp_blocks::{Error, Result};
 
@@ -55,8 +54,14 @@ impl Moments {
             out -= usize::from(!stays);
             stays
         });
-        let bytes = self.bytes();
-        write_whole(&self.log.path, &bytes)?;
+        self.rewrite()
+    }
+
+    /// Puts another file in its place, whole for whoever reads. It need not have reached the disk: a run goes on with what its checkpoint has.
+    fn rewrite(&mut self) -> Result<()> {
+        let (bytes, partial) = (self.bytes(), self.log.path.with_extension("partial"));
+        let put = std::fs::write(&partial, &bytes).and_then(|()| std::fs::rename(&partial, &self.log.path));
+        put.map_err(|e| Error::io(&self.log.path, e))?;
         self.log.cut(bytes.len() as u64)
     }
 
@@ -85,7 +90,7 @@ impl Moments {
 }
 
 fn record(moment: &Moment) -> Vec<u8> {
-    let mut packed = DeflateEncoder::new(vec![0; 4], Compression::default());
+    let mut packed = DeflateEncoder::new(vec![0; 4], Compression::fast());
     packed.write_all(&moment.to_bytes()).expect("memory");
     let mut record = packed.finish().expect("memory");
     let length = (record.len() - 4) as u32;
