@@ -364,7 +364,7 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::env::{Constraint as _, End, Env, Snapshot as _};
+    use crate::env::{Constraint as _, End, Env};
     use crate::record::{EpisodeRow, Metrics, Recorder};
     use crate::rng::Rng;
     use crate::run::{Clock, Run, Segment};
