@@ -48,7 +48,7 @@ fn main() -> Result<()> {
     println!("training: {steps} steps, {ptr:.3} per step, {violations} violations");
 
     let mut trained = evaluate::load_policy(&registry, &folder, |refused| eprintln!("warning: {refused}"))?;
-    let Watched { rows, first, .. } = evaluate::watch(&mut trained, 10, 1, false, true)?;
+    let Watched { rows, episodes, .. } = evaluate::watch(&mut trained, 10, 1, false, true)?;
     let [mut steps, mut reward, mut falls] = [0.0; 3];
     for row in &rows {
         (steps, reward) = (steps + row.length as f64, reward + row.total_reward);
@@ -59,7 +59,7 @@ fn main() -> Result<()> {
         steps / 10.0,
         reward / steps
     );
-    if let Some(first) = first {
+    if let Some(first) = episodes.into_iter().next() {
         let page = folder.join("replay.html");
         write_html(&first.into_page(&trained.env, "safe SAC, mean actions"), &page)?;
         println!("replay: {}", page.display());

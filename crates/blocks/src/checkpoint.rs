@@ -105,6 +105,10 @@ impl<'a> Saver<'a> {
         let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         self.insert(name, Array { dtype: Dtype::F64, shape: vec![values.len()], bytes: Cow::Owned(bytes) });
     }
+    /// Adds bytes.
+    pub fn bytes(&mut self, name: &str, bytes: Vec<u8>) {
+        self.insert(name, Array { dtype: Dtype::U8, shape: vec![bytes.len()], bytes: Cow::Owned(bytes) });
+    }
     /// Adds a small value.
     pub fn json(&mut self, name: &str, value: &impl Serialize) {
         let value = serde_json::to_value(value).expect("plain data");
@@ -358,6 +362,10 @@ impl Loader {
     pub fn f64s(&self, name: &str) -> Result<Vec<f64>> {
         let (_, _, bytes) = self.tensor(name, Dtype::F64)?;
         Ok(bytes.chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().expect("eight bytes"))).collect())
+    }
+    /// The bytes called `name`.
+    pub fn bytes(&self, name: &str) -> Result<&[u8]> {
+        Ok(&self.tensor(name, Dtype::U8)?.2)
     }
     fn tensor(&self, name: &str, dtype: Dtype) -> Result<&(Dtype, Vec<usize>, Vec<u8>)> {
         self.tensors.get(name).filter(|t| t.0 == dtype).ok_or_else(|| self.missing(name))

@@ -165,6 +165,10 @@ pub trait Env: Send {
 pub trait Snapshot {
     /// Everything needed to continue bit for bit, as numbers.
     fn save(&self) -> Vec<f64>;
+    /// The same, over what `out` holds: for those who keep many, without memory of their own each time.
+    fn save_into(&self, out: &mut Vec<f64>) {
+        *out = self.save();
+    }
     /// Back to a saved state; afterwards every future step is what it would have been.
     fn restore(&mut self, state: &[f64]) -> crate::Result<()>;
     /// Names of the numbers [`Snapshot::start_from`] takes, in order.
@@ -177,6 +181,37 @@ pub trait Snapshot {
 pub trait Constraint {
     /// Whether an observation is one of a violation.
     fn violates(&self, obs: &[f64]) -> bool;
+    /// The quantities it is about, for whoever looks. Without any, moments that came near are not told from others.
+    fn gauges(&self) -> &[Gauge] {
+        &[]
+    }
+    /// How far an observation is from a violation, by the nearest [`Gauge`]: 0 at a bound, 1 where it begins to be near.
+    fn margin(&self, obs: &[f64]) -> f64 {
+        self.gauges().iter().map(|gauge| gauge.margin((gauge.read)(obs))).fold(f64::INFINITY, f64::min)
+    }
+}
+
+/// A quantity that a constraint is about, and where it must stay.
+#[derive(Clone, Debug)]
+pub struct Gauge {
+    /// What it is, with its unit: "height of the torso (m)".
+    pub name: String,
+    /// It must not be below this; minus infinity if it may be.
+    pub low: f64,
+    /// It must not be above this; infinity if it may be.
+    pub high: f64,
+    /// Closer to a bound than this is near.
+    pub near: f64,
+    /// Reads it off an observation.
+    pub read: fn(&[f64]) -> f64,
+}
+
+impl Gauge {
+    /// How far a value is from the nearer bound, with [`Gauge::near`] as the unit; below 0 beyond it. What is no number is at the bound.
+    pub fn margin(&self, value: f64) -> f64 {
+        let margin = (value - self.low).min(self.high - value) / self.near;
+        if margin.is_nan() { 0.0 } else { margin }
+    }
 }
 
 /// Shapes that move.

@@ -21,6 +21,7 @@ pub mod env;
 pub mod error;
 pub mod files;
 pub mod judge;
+pub mod keep;
 pub mod nets;
 pub mod offline;
 pub mod policy;

@@ -3,7 +3,8 @@
 use crate::Result;
 use crate::checkpoint::Saver;
 use crate::env::Anomaly;
-use crate::run::Clock;
+use crate::keep::Moment;
+use crate::run::{Clock, Times};
 
 /// One finished episode: a row of `episodes.csv`.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +46,20 @@ pub trait Recorder {
     fn episode(&mut self, row: &EpisodeRow) -> Result<()>;
     /// Losses and other quantities of a method.
     fn metrics(&mut self, at: Clock, metrics: &Metrics) -> Result<()>;
+    /// Whether [`Recorder::moment`] wants any. Asked once, when the run begins.
+    fn keeps_moments(&self) -> bool {
+        false
+    }
+    /// A violation, or a moment that came near one, with what led there. Called before the episode's row.
+    fn moment(&mut self, moment: &Moment) -> Result<()> {
+        let _ = moment;
+        Ok(())
+    }
+    /// Time spent by phase so far; called before every row of metrics.
+    fn times(&mut self, at: Clock, times: &Times) -> Result<()> {
+        let _ = (at, times);
+        Ok(())
+    }
     /// Whether a checkpoint or a snapshot of the policy should be written now.
     fn checkpoint_due(&self, at: Clock) -> bool {
         let _ = at;

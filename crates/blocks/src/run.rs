@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::{Loader, Saver};
 use crate::env::{End, Env, Spec, Step};
+use crate::keep::{Came, Tape};
 use crate::record::{EpisodeRow, Metrics, Recorder};
 use crate::rng::{Rng, RngState};
 use crate::{Error, Result};
@@ -60,6 +61,9 @@ impl Segment {
     }
 }
 
+/// Time spent by phase.
+pub type Times = BTreeMap<&'static str, Duration>;
+
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct EpisodeSoFar {
     length: u64,
@@ -109,12 +113,18 @@ pub struct Run<'a> {
     resumed_inside_episode: bool,
     stopped: bool,
     state: Vec<f32>,
-    times: BTreeMap<&'static str, Duration>,
+    times: Times,
+    /// What is kept of the way here, where the recorder wants moments and the robot can be set back to them.
+    tape: Option<Tape>,
+    /// Risk predicted for the skill that is to be played next.
+    predicted: f32,
 }
 
 impl<'a> Run<'a> {
     /// A run of `budget` environment steps.
-    pub fn new(env: Box<dyn Env>, seed: u64, budget: u64, recorder: &'a mut dyn Recorder) -> Self {
+    pub fn new(mut env: Box<dyn Env>, seed: u64, budget: u64, recorder: &'a mut dyn Recorder) -> Self {
+        let keeps = recorder.keeps_moments() && env.snapshot().is_some();
+        let tape = keeps.then(|| Tape::new(env.spec().dt));
         let state = vec![0.0; env.spec().obs_dim];
         let episode = EpisodeSoFar { over: true, ..EpisodeSoFar::default() };
         Self {
@@ -128,7 +138,9 @@ impl<'a> Run<'a> {
             resumed_inside_episode: false,
             stopped: false,
             state,
-            times: BTreeMap::new(),
+            times: Times::new(),
+            tape,
+            predicted: f32::NAN,
         }
     }
 
@@ -189,7 +201,7 @@ impl<'a> Run<'a> {
         self.clock.steps >= self.budget
     }
     /// Time spent by phase, physics among them.
-    pub fn times(&self) -> &BTreeMap<&'static str, Duration> {
+    pub fn times(&self) -> &Times {
         &self.times
     }
     /// Adds to a phase's time.
@@ -207,6 +219,9 @@ impl<'a> Run<'a> {
         }
         self.env.reset(&mut self.env_rng)?;
         self.episode = EpisodeSoFar::default();
+        if let (Some(tape), Some(snapshot)) = (&mut self.tape, self.env.snapshot()) {
+            tape.begin(snapshot);
+        }
         self.read_state()?;
         Ok(true)
     }
@@ -239,7 +254,9 @@ impl<'a> Run<'a> {
             Err(error) if !violation => return Err(error),
             _ => {}
         }
-        if step.end.is_some() || self.finished() {
+        let over = step.end.is_some() || self.finished();
+        self.keep(action, &step, over)?;
+        if over {
             self.episode.over = true;
             self.clock.episodes += 1;
             self.clock.violations += u64::from(violation);
@@ -257,6 +274,40 @@ impl<'a> Run<'a> {
         Ok(step)
     }
 
+    /// Writes the tape along; a moment at its end goes to the recorder.
+    fn keep(&mut self, action: &[f32], step: &Step, over: bool) -> Result<()> {
+        let Some(tape) = &mut self.tape else { return Ok(()) };
+        tape.push(action);
+        let came = Came {
+            obs: self.env.obs(),
+            episode: self.clock.episodes + 1,
+            steps: self.clock.steps,
+            length: self.episode.length,
+            margin: self.env.constraint().map_or(f64::INFINITY, |constraint| constraint.margin(self.env.obs())),
+        };
+        tape.came(&came);
+        if !over && !tape.due_for_a_state() {
+            return Ok(());
+        }
+        let start = Instant::now();
+        let moment = if over { tape.end(&came, step.violated(), step.anomaly) } else { None };
+        if tape.due_for_a_state()
+            && let Some(snapshot) = self.env.snapshot()
+        {
+            tape.turn(snapshot);
+        }
+        if let Some(moment) = moment {
+            self.recorder.moment(&moment)?;
+        }
+        self.add_time("keeping", start);
+        Ok(())
+    }
+
+    /// Says what risk is predicted for the skill that [`Run::execute`] plays next: kept with the moments it leads to, and nothing else.
+    pub fn predict(&mut self, risk: f32) {
+        self.predicted = risk;
+    }
+
     /// Plays a skill of up to `steps` actions, until they are all played or the episode is over (Algorithm 2, lines 6–7).
     /// `act` writes the k-th action, given the state.
     pub fn execute(
@@ -266,6 +317,10 @@ impl<'a> Run<'a> {
         mut act: impl FnMut(usize, &[f32], &mut [f32]),
     ) -> Result<()> {
         let dim = self.spec().action_dim;
+        let predicted = std::mem::replace(&mut self.predicted, f32::NAN);
+        if let Some(tape) = &mut self.tape {
+            tape.choose(predicted);
+        }
         segment.steps = 0;
         segment.reward = 0.0;
         segment.end = None;
@@ -314,6 +369,7 @@ impl<'a> Run<'a> {
 
     /// Records quantities of the method at the current step.
     pub fn record(&mut self, metrics: &Metrics) -> Result<()> {
+        self.recorder.times(self.clock, &self.times)?;
         self.recorder.metrics(self.clock, metrics)
     }
 
@@ -342,6 +398,9 @@ impl<'a> Run<'a> {
         if let Some(snapshot) = self.env.snapshot() {
             saver.f64s("simulator/state", snapshot.save());
         }
+        if let Some(tape) = &self.tape {
+            saver.bytes("moments/tape", tape.save());
+        }
         self.recorder.checkpoint(self.clock, &mut saver, whole)
     }
 
@@ -352,6 +411,10 @@ impl<'a> Run<'a> {
         self.episode = state.episode;
         self.env_rng = Rng::load(&state.env_rng)?;
         self.resumed_inside_episode = !self.episode.over;
+        // A checkpoint of before there was one: moments are kept from the next episode on.
+        if let (Some(tape), Ok(bytes)) = (&mut self.tape, from.bytes("moments/tape")) {
+            tape.load(bytes)?;
+        }
         match self.env.snapshot() {
             Some(snapshot) => snapshot.restore(&from.f64s("simulator/state")?)?,
             None if self.episode.over => return Ok(()),

@@ -19,7 +19,7 @@
 use std::sync::LazyLock;
 
 use crate::demos::Demonstrations;
-use crate::env::{Constraint, End, Env, Geom, Pose, Scene, Shape, Snapshot, Spec, Step};
+use crate::env::{Constraint, End, Env, Gauge, Geom, Pose, Scene, Shape, Snapshot, Spec, Step};
 use crate::rng::Rng;
 
 const DT: f64 = 0.1;
@@ -109,11 +109,23 @@ impl Constraint for Toy {
     fn violates(&self, obs: &[f64]) -> bool {
         !(obs[0].abs() <= 1.0)
     }
+    fn gauges(&self) -> &[Gauge] {
+        static GAUGES: LazyLock<[Gauge; 1]> = LazyLock::new(|| {
+            let name = "distance from the middle (m)".into();
+            [Gauge { name, low: -1.0, high: 1.0, near: 0.3, read: |obs| obs[0] }]
+        });
+        &*GAUGES
+    }
 }
 
 impl Snapshot for Toy {
     fn save(&self) -> Vec<f64> {
         vec![self.x, self.y, self.vx, self.vy, self.t as f64]
+    }
+
+    fn save_into(&self, out: &mut Vec<f64>) {
+        out.clear();
+        out.extend([self.x, self.y, self.vx, self.vy, self.t as f64]);
     }
 
     fn restore(&mut self, state: &[f64]) -> crate::Result<()> {

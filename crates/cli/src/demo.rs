@@ -70,7 +70,7 @@ impl Args {
         }
 
         let curves = self.out.join("curves.html");
-        run_page::write_html(registry, &folder, &summary, &curves)?;
+        run_page::write_html(registry, &folder, &curves)?;
         let page = self.out.join("replay.html");
         let watched = watch(registry, &folder, &page)?;
         let (steps, earned) = watched.rows.first().map_or((0, 0.0), |row| (row.length, row.total_reward));
@@ -93,7 +93,7 @@ impl Args {
 fn watch(registry: &Registry, run: &Path, page: &Path) -> Result<Watched> {
     let mut trained = sskp_lab::evaluate::load_policy(registry, run, |error| eprintln!("warning: {error}"))?;
     let mut watched = sskp_lab::evaluate::watch(&mut trained, 1, 0, false, true)?;
-    let first = watched.first.take().context("no episode was played")?;
+    let first = watched.episodes.pop().context("no episode was played")?;
     let algo = &trained.config.run.algo;
     let subtitle = format!("{algo} after {}", plural(trained.steps, "step"));
     replay_page::write_html(&first.into_page(&trained.env, subtitle), page)?;

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use sskp_blocks::env::End;
-use sskp_lab::evaluate::Watched;
+use sskp_lab::evaluate::{Pick, Trained, Watched};
 use sskp_lab::registry::Registry;
+use sskp_lab::replay_page::ReplayPage;
 use sskp_lab::wording::plural;
 
 use crate::error::OrUsage;
@@ -29,9 +30,21 @@ pub struct Args {
     /// Sample actions as in training instead of taking the policy's best guess
     #[arg(long)]
     stochastic: bool,
-    /// Write the first episode as a page to watch
+    /// Write episodes as a page to watch, side by side if there are several
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "replay.html")]
     html: Option<PathBuf>,
+    /// Write them as a video without a browser: FILE.gif, FILE.mp4 or FILE.webm
+    #[arg(long, value_name = "FILE")]
+    video: Option<PathBuf>,
+    /// Simulated seconds of the video, if not all
+    #[arg(long, value_name = "N", requires = "video", value_parser = seconds)]
+    seconds: Option<f64>,
+    /// Which of the episodes to write: best, worst, first-fall, or a number; several with commas between
+    #[arg(long, value_name = "WHICH", value_delimiter = ',', default_value = "1", value_parser = |text: &str| text.parse::<Pick>())]
+    episode: Vec<Pick>,
+    /// Another run, whose policy plays the same start states and is shown beside
+    #[arg(long, value_name = "RUN")]
+    beside: Option<PathBuf>,
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
@@ -46,9 +59,25 @@ impl Args {
             eprintln!("{} holds {runs}; the newest is taken: {}", self.run.display(), run.display());
         }
         let mut trained = sskp_lab::evaluate::load_policy(registry, &run, crate::error::older_checkpoint).or_usage()?;
-        let watched =
-            sskp_lab::evaluate::watch(&mut trained, self.episodes, self.seed, self.stochastic, self.html.is_some())?;
-        let Watched { rows, ends, risks, first } = watched;
+        let mut other = match &self.beside {
+            Some(path) => {
+                Some(sskp_lab::evaluate::load_policy(registry, path, crate::error::older_checkpoint).or_usage()?)
+            }
+            None => None,
+        };
+        if let Some(path) = &self.video {
+            sskp_lab::video::check(path).or_usage()?;
+        }
+        let watched = self.play(&mut trained)?;
+        let mut pages = Vec::new();
+        if self.shown() {
+            pages = self.pages(&trained, &watched).or_usage()?;
+            if let Some(other) = &mut other {
+                let beside = self.play(other)?;
+                pages.extend(self.pages(other, &beside).or_usage()?);
+            }
+        }
+        let Watched { rows, ends, risks, .. } = watched;
         let mean_risk = Watched::mean_risk;
         let (algo, env) = (trained.config.run.algo.clone(), trained.config.run.env.clone());
         let kind = if self.stochastic { "sampled actions" } else { "mean actions" };
@@ -96,15 +125,50 @@ impl Args {
             writeln!(out, "{algo} on {env} after {}, {kind}", plural(trained.steps, "step"))?;
             write!(out, "{table}")?;
         }
-        if let (Some(path), Some(recording)) = (&self.html, first) {
-            let subtitle = format!("{algo} after {}, {kind}, seed {}", plural(trained.steps, "step"), self.seed);
-            sskp_lab::replay_page::write_html(&recording.into_page(&trained.env, subtitle), path)?;
+        if let Some(path) = &self.html {
+            sskp_lab::replay_page::write_side_by_side(&pages, path)?;
             if !self.json {
                 writeln!(out, "replay: {}", path.display())?;
             }
         }
+        if let Some(path) = &self.video {
+            sskp_lab::video::write(&pages, path, self.seconds)?;
+            if !self.json {
+                writeln!(out, "video: {}", path.display())?;
+            }
+        }
         Ok(())
     }
+
+    fn shown(&self) -> bool {
+        self.html.is_some() || self.video.is_some()
+    }
+
+    fn play(&self, trained: &mut Trained) -> Result<Watched> {
+        Ok(sskp_lab::evaluate::watch(trained, self.episodes, self.seed, self.stochastic, self.shown())?)
+    }
+
+    /// The episodes that were asked for, each as the page of one.
+    fn pages(&self, trained: &Trained, watched: &Watched) -> sskp_blocks::Result<Vec<ReplayPage>> {
+        let kind = if self.stochastic { "sampled actions" } else { "mean actions" };
+        let page = |pick: &Pick| {
+            let i = watched.pick(*pick)?;
+            let which = if self.episodes > 1 {
+                format!(", episode {} of {}", i + 1, watched.rows.len())
+            } else {
+                String::new()
+            };
+            let (algo, after) = (&trained.config.run.algo, plural(trained.steps, "step"));
+            let subtitle = format!("{algo} after {after}, {kind}, seed {}{which}", self.seed);
+            Ok(watched.episodes[i].clone().into_page(&trained.env, subtitle))
+        };
+        self.episode.iter().map(page).collect()
+    }
+}
+
+fn seconds(text: &str) -> std::result::Result<f64, String> {
+    let wrong = || format!("{text} is no number of seconds above 0");
+    text.parse().ok().filter(|s: &f64| s.is_finite() && *s > 0.0).ok_or_else(wrong)
 }
 
 /// How an episode ended, in a cell of the table.

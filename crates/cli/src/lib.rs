@@ -22,6 +22,7 @@
 
 mod collect;
 mod completions;
+mod curves;
 mod data;
 mod demo;
 mod error;
@@ -41,6 +42,8 @@ mod sweep;
 mod table;
 mod train;
 mod verify;
+mod violations;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -86,6 +89,9 @@ verbs! {
     Sweep(sweep),
     #[command(visible_alias = "plot")]
     Report(report),
+    Watch(watch),
+    Curves(curves),
+    Violations(violations),
     Verify(verify),
     #[command(visible_alias = "enjoy")]
     Eval(eval),

@@ -16,6 +16,7 @@ use crate::registry::Registry;
 use crate::rollout::Recording;
 use crate::run_rows::find_runs;
 use crate::train::{build, env_options, read_config};
+use crate::wording::plural;
 
 /// A trained policy out of a run directory (its newest usable checkpoint) or out of one checkpoint folder.
 pub struct Trained {
@@ -131,11 +132,62 @@ pub struct Watched {
     pub ends: Vec<Option<End>>,
     /// Of each episode: the sum of the risks predicted for its steps, and how many there were.
     pub risks: Vec<[f64; 2]>,
-    /// The first episode, with the predicted risks, where it was asked for.
-    pub first: Option<Recording>,
+    /// The episodes, with the predicted risks, where they were asked for.
+    pub episodes: Vec<Recording>,
+}
+
+/// Which of several episodes to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pick {
+    /// The one of the highest return.
+    Best,
+    /// The first that fell, of those that did the one of the lowest return; else the one of the lowest return.
+    Worst,
+    /// The first that ended in a violation.
+    FirstFall,
+    /// By its number, from 1.
+    Number(usize),
+}
+
+impl std::str::FromStr for Pick {
+    type Err = String;
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text {
+            "best" => Ok(Self::Best),
+            "worst" => Ok(Self::Worst),
+            "first-fall" => Ok(Self::FirstFall),
+            number => match number.parse() {
+                Ok(n) if n > 0 => Ok(Self::Number(n)),
+                _ => Err(format!("{text}: best, worst, first-fall or the number of an episode is meant")),
+            },
+        }
+    }
 }
 
 impl Watched {
+    /// The place of an episode among those that were played, from 0.
+    pub fn pick(&self, pick: Pick) -> Result<usize> {
+        let by =
+            |earlier: usize, later: usize| self.rows[earlier].total_reward.total_cmp(&self.rows[later].total_reward);
+        let all = 0..self.rows.len();
+        let found = match pick {
+            Pick::Best => all.max_by(|a, b| by(*a, *b).then(b.cmp(a))),
+            Pick::Worst => all.min_by(|a, b| {
+                let fell = |i: &usize| !self.rows[*i].violation;
+                fell(a).cmp(&fell(b)).then(by(*a, *b))
+            }),
+            Pick::FirstFall => all.into_iter().find(|i| self.rows[*i].violation),
+            Pick::Number(n) => Some(n - 1).filter(|i| all.contains(i)),
+        };
+        found.ok_or_else(|| {
+            let count = plural(self.rows.len() as u64, "episode");
+            Error::other(match pick {
+                Pick::Number(n) => format!("there is no episode {n}: {count} were played, see --episodes"),
+                _ => format!("none of {count} ended in a violation"),
+            })
+        })
+    }
+
     /// The mean predicted risk of some episodes' steps; none where none was predicted.
     pub fn mean_risk(risks: &[[f64; 2]]) -> Option<f64> {
         let [sum, n] = risks.iter().fold([0.0; 2], |a, b| [a[0] + b[0], a[1] + b[1]]);
@@ -143,16 +195,16 @@ impl Watched {
     }
 }
 
-/// [`evaluate`], with the predicted risks and, with `record`, the first episode kept.
+/// [`evaluate`], with the predicted risks and, with `record`, the episodes kept.
 pub fn watch(trained: &mut Trained, episodes: u64, seed: u64, explore: bool, record: bool) -> Result<Watched> {
     let mut watched = Watched::default();
-    let Watched { risks, first, ends, .. } = &mut watched;
+    let Watched { risks, episodes: kept, ends, .. } = &mut watched;
     let rows = evaluate(trained, episodes, seed, explore, |env, step, risk| {
         let Some(step) = step else {
             risks.push([0.0; 2]);
             ends.push(None);
-            if record && risks.len() == 1 {
-                *first = Some(Recording::begin(env));
+            if record {
+                kept.push(Recording::begin(env));
             }
             return;
         };
@@ -163,7 +215,7 @@ pub fn watch(trained: &mut Trained, episodes: u64, seed: u64, explore: bool, rec
             *sum += f64::from(risk);
             *n += 1.0;
         }
-        if let (Some(recording), 1) = (&mut *first, risks.len()) {
+        if let Some(recording) = kept.last_mut() {
             // It was predicted in the state that the newest frame shows.
             risk.into_iter().for_each(|risk| recording.note_risk(risk));
             recording.push(env, step);

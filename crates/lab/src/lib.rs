@@ -21,9 +21,9 @@
 //! assert_eq!((summary.steps, summary.finished), (300, true));
 //!
 //! let mut trained = evaluate::load_policy(&registry, &run, |_refused| ())?;
-//! let watched = evaluate::watch(&mut trained, 2, 1, false, true)?; // two episodes, the first recorded
+//! let watched = evaluate::watch(&mut trained, 2, 1, false, true)?; // two episodes, recorded
 //! assert_eq!(watched.rows.len(), 2);
-//! let page = watched.first.expect("it was recorded").into_page(&trained.env, "SAC after 300 steps");
+//! let page = watched.episodes[0].clone().into_page(&trained.env, "SAC after 300 steps");
 //! write_html(&page, &folder.join("replay.html"))?;
 //!
 //! let report = Report::new(&registry, &[RunRows::read(&run)?], None)?;
@@ -41,6 +41,7 @@
 //! | read and write demonstrations | [`data`] |
 //! | run grids | [`sweep::Sweep`] |
 //! | compare runs | [`run_rows::RunRows`], [`report::Report`] |
+//! | look at what went wrong | [`violations`], [`fall_study`] |
 //! | watch an episode | [`rollout::Recording`], [`replay_page`] |
 //! | draw | [`chart::Chart`] |
 
@@ -57,7 +58,7 @@ pub mod export;
 pub mod fall_study;
 pub mod levels;
 pub mod manifest;
-mod markup;
+pub mod markup;
 pub mod onnx;
 pub mod places;
 pub mod plan_study;
@@ -73,4 +74,6 @@ pub mod stats;
 pub mod sweep;
 pub mod train;
 pub mod verify;
+pub mod video;
+pub mod violations;
 pub mod wording;

@@ -66,6 +66,31 @@ struct PageData<'a> {
     risks: Option<String>,
     /// Frames with a cost.
     violations: Vec<usize>,
+    /// Frames in which a skill was chosen.
+    choices: Vec<usize>,
+    gauges: Vec<PageGauge<'a>>,
+    ghosts: Vec<PageGhost>,
+}
+
+#[derive(Serialize)]
+struct PageGauge<'a> {
+    name: &'a str,
+    /// Null where there is none.
+    low: Option<f64>,
+    high: Option<f64>,
+    near: f64,
+    /// `f32 [frames]`
+    data: String,
+}
+
+#[derive(Serialize)]
+struct PageGhost {
+    from: usize,
+    fell: bool,
+    frames: usize,
+    /// As those of the robot.
+    origins: String,
+    poses: String,
 }
 
 #[derive(Serialize)]
@@ -83,9 +108,27 @@ pub fn write_html(replay: &ReplayPage, path: &Path) -> Result<()> {
     write_whole(path, html(replay)?.as_bytes())
 }
 
+/// Writes several episodes side by side, moved by the same controls.
+pub fn write_side_by_side(replays: &[ReplayPage], path: &Path) -> Result<()> {
+    write_whole(path, side_by_side(replays)?.as_bytes())
+}
+
 /// The page as text.
 pub fn html(replay: &ReplayPage) -> Result<String> {
-    let data = serde_json::to_string(&page(replay)?).map_err(|e| Error::other(format!("the replay page: {e}")))?;
+    side_by_side(std::slice::from_ref(replay))
+}
+
+/// Episodes on one page. A browser draws at most sixteen.
+const MOST: usize = 9;
+
+/// Several episodes on one page, as text.
+pub fn side_by_side(replays: &[ReplayPage]) -> Result<String> {
+    let [replay, ..] = replays else { return Err(Error::other("a replay page needs an episode")) };
+    if replays.len() > MOST {
+        return Err(Error::other(format!("{} episodes are too many for one page: {MOST} are the most", replays.len())));
+    }
+    let pages = replays.iter().map(page).collect::<Result<Vec<_>>>()?;
+    let data = serde_json::to_string(&pages).map_err(|e| Error::other(format!("the replay page: {e}")))?;
     // Inside a script element only "<" could end it early, and in JSON "<" stands only in strings.
     let data = data.replace('<', "\\u003c");
     let title = escape(&format!("{}: {}", replay.title, replay.subtitle));
@@ -128,17 +171,39 @@ fn page(replay: &ReplayPage) -> Result<PageData<'_>> {
 
     let (mut origins, mut poses) = (Vec::new(), Vec::new());
     for frame in &drawn {
-        let o = origin(frame);
-        origins.extend(o.iter().flat_map(|x| x.to_le_bytes()));
-        for pose in moving.iter().map(|g| &frame.poses[*g]) {
-            // `as` saturates, which is what FARTHEST counts on.
-            let position = (0..3).map(|k| ((pose.pos[k] - o[k]) / unit).round() as i16);
-            let quaternion = pose.quat.iter().map(|q| (q * f32::from(i16::MAX)).round() as i16);
-            poses.extend(position.chain(quaternion).flat_map(i16::to_le_bytes));
-        }
+        encode(&frame.poses, follow, &moving, unit, &mut origins, &mut poses);
     }
-    let column =
-        |values: &mut dyn Iterator<Item = f32>| base64(&values.flat_map(f32::to_le_bytes).collect::<Vec<u8>>());
+    // The way on of the faint robots, where they outlast the other one.
+    let beyond =
+        episode.ghosts.iter().map(|g| g.from + 1 + g.poses.len()).max().unwrap_or(0).saturating_sub(frames.len());
+    for _ in 0..beyond {
+        origins.extend_from_within(origins.len() - 12..);
+        poses.extend_from_within(poses.len() - 14 * moving.len()..);
+    }
+    let padded = |values: &mut dyn Iterator<Item = f32>| {
+        base64(&values.chain(std::iter::repeat_n(f32::NAN, beyond)).flat_map(f32::to_le_bytes).collect::<Vec<u8>>())
+    };
+    let ghosts = episode.ghosts.iter().map(|ghost| {
+        let (mut origins, mut poses) = (Vec::new(), Vec::new());
+        for frame in &ghost.poses {
+            encode(frame, follow, &moving, unit, &mut origins, &mut poses);
+        }
+        PageGhost {
+            from: ghost.from,
+            fell: ghost.fell,
+            frames: ghost.poses.len(),
+            origins: base64(&origins),
+            poses: base64(&poses),
+        }
+    });
+    let bound = |b: f64| b.is_finite().then_some(b);
+    let gauges = episode.gauges.iter().enumerate().map(|(i, g)| PageGauge {
+        name: &g.name,
+        low: bound(g.low),
+        high: bound(g.high),
+        near: g.near,
+        data: padded(&mut frames.iter().map(|f| f.readings.get(i).copied().unwrap_or(f32::NAN))),
+    });
     let risks = frames.iter().any(|f| f.risk.is_some());
     Ok(PageData {
         title: &replay.title,
@@ -147,7 +212,7 @@ fn page(replay: &ReplayPage) -> Result<PageData<'_>> {
         about: &replay.contract.about,
         rule: &replay.contract.violation,
         dt: episode.dt,
-        frames: frames.len(),
+        frames: frames.len() + beyond,
         steps: episode.steps(),
         total: episode.total_reward(),
         end: episode.end.map(End::name),
@@ -170,10 +235,25 @@ fn page(replay: &ReplayPage) -> Result<PageData<'_>> {
         unit,
         origins: base64(&origins),
         poses: base64(&poses),
-        rewards: column(&mut frames.iter().map(|f| f.reward as f32)),
-        risks: risks.then(|| column(&mut frames.iter().map(|f| f.risk.unwrap_or(f32::NAN)))),
+        rewards: padded(&mut frames.iter().map(|f| f.reward as f32)),
+        risks: risks.then(|| padded(&mut frames.iter().map(|f| f.risk.unwrap_or(f32::NAN)))),
         violations: (0..frames.len()).filter(|i| frames[*i].cost > 0.0).collect(),
+        choices: (0..frames.len()).filter(|i| frames[*i].choice).collect(),
+        gauges: gauges.collect(),
+        ghosts: ghosts.collect(),
     })
+}
+
+/// One frame: where the followed shape is, and the others around it in fixed point.
+fn encode(frame: &[Pose], follow: usize, moving: &[usize], unit: f32, origins: &mut Vec<u8>, poses: &mut Vec<u8>) {
+    let o = frame.get(follow).map_or([0.0; 3], |p| p.pos);
+    origins.extend(o.iter().flat_map(|x| x.to_le_bytes()));
+    for pose in moving.iter().map(|g| &frame[*g]) {
+        // `as` saturates, which is what FARTHEST counts on.
+        let position = (0..3).map(|k| ((pose.pos[k] - o[k]) / unit).round() as i16);
+        let quaternion = pose.quat.iter().map(|q| (q * f32::from(i16::MAX)).round() as i16);
+        poses.extend(position.chain(quaternion).flat_map(i16::to_le_bytes));
+    }
 }
 
 /// A pose as bits, so that comparing two asks for identity and not for closeness.
@@ -222,7 +302,8 @@ mod tests {
     fn data(page: &str) -> serde_json::Value {
         let start = page.find("application/json\">").unwrap() + "application/json\">".len();
         let end = start + page[start..].find("</script>").unwrap();
-        serde_json::from_str(&page[start..end]).unwrap()
+        let mut all: Vec<serde_json::Value> = serde_json::from_str(&page[start..end]).unwrap();
+        all.remove(0)
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use sskp_blocks::env::{Anomaly, Constraint, End, Env, Geom, Pose, Scene, Snapshot, Spec, Step};
+use sskp_blocks::env::{Anomaly, Constraint, End, Env, Gauge, Geom, Pose, Scene, Snapshot, Spec, Step};
 use sskp_blocks::registry::EnvEntry;
 use sskp_blocks::rng::Rng;
 use sskp_blocks::{Error, Result};
@@ -27,6 +27,21 @@ pub struct Recording {
     pub end: Option<End>,
     /// Set when the simulation itself broke.
     pub anomaly: Option<Anomaly>,
+    /// What the constraint is about, in the order of each frame's readings.
+    pub gauges: Vec<Gauge>,
+    /// What would have happened: the same robot from one of the frames on, with other choices.
+    pub ghosts: Vec<Ghost>,
+}
+
+/// The robot from a frame on, with other choices.
+#[derive(Clone, Debug)]
+pub struct Ghost {
+    /// The frame it begins with.
+    pub from: usize,
+    /// Whether it ended in a violation.
+    pub fell: bool,
+    /// Where its shapes are, in every frame after that one.
+    pub poses: Vec<Vec<Pose>>,
 }
 
 /// One moment of a recording.
@@ -40,6 +55,10 @@ pub struct Frame {
     pub cost: f64,
     /// Risk predicted here for the skill chosen here. Stays in force until the next frame that has one.
     pub risk: Option<f32>,
+    /// Whether something was chosen here for the steps that follow: a skill.
+    pub choice: bool,
+    /// Readings of the gauges.
+    pub readings: Vec<f32>,
 }
 
 impl Recording {
@@ -47,13 +66,14 @@ impl Recording {
     pub fn begin(env: &mut dyn Env) -> Self {
         let (name, dt) = (env.spec().name.clone(), env.spec().dt);
         let geoms = env.scene().map_or(Vec::new(), |scene| scene.geoms());
-        let frames = vec![Frame { poses: poses(env), reward: 0.0, cost: 0.0, risk: None }];
-        Self { env: name, dt, geoms, frames, end: None, anomaly: None }
+        let gauges = env.constraint().map_or(Vec::new(), |constraint| constraint.gauges().to_vec());
+        let frames = vec![Frame::of(env, 0.0, 0.0)];
+        Self { env: name, dt, geoms, frames, end: None, anomaly: None, gauges, ghosts: Vec::new() }
     }
 
     /// Adds the step the robot has just taken.
     pub fn push(&mut self, env: &mut dyn Env, step: &Step) {
-        self.frames.push(Frame { poses: poses(env), reward: step.reward, cost: step.cost(), risk: None });
+        self.frames.push(Frame::of(env, step.reward, step.cost()));
         (self.end, self.anomaly) = (step.end, step.anomaly);
     }
 
@@ -61,6 +81,13 @@ impl Recording {
     pub fn note_risk(&mut self, risk: f32) {
         if let Some(frame) = self.frames.last_mut() {
             frame.risk = Some(risk);
+        }
+    }
+
+    /// Notes that a skill is chosen in the current state.
+    pub fn note_choice(&mut self) {
+        if let Some(frame) = self.frames.last_mut() {
+            frame.choice = true;
         }
     }
 
@@ -81,7 +108,15 @@ impl Recording {
     }
 }
 
-fn poses(env: &mut dyn Env) -> Vec<Pose> {
+impl Frame {
+    fn of(env: &mut dyn Env, reward: f64, cost: f64) -> Self {
+        let read = |gauge: &Gauge| (gauge.read)(env.obs()) as f32;
+        let readings = env.constraint().map_or(Vec::new(), |constraint| constraint.gauges().iter().map(read).collect());
+        Self { poses: poses(env), reward, cost, risk: None, choice: false, readings }
+    }
+}
+
+pub(crate) fn poses(env: &mut dyn Env) -> Vec<Pose> {
     let mut poses = Vec::new();
     if let Some(scene) = env.scene() {
         scene.poses(&mut poses);

@@ -6,52 +6,140 @@ use std::path::Path;
 
 use sskp_blocks::{Error, Result};
 
-use crate::chart::{Chart, Mark, Series};
+use crate::chart::{Chart, Mark, Series, ShareBar, ShareChart};
 use crate::config::RunConfig;
 use crate::episodes;
 use crate::levels::Levels;
 use crate::markup::{escape, page};
 use crate::registry::Registry;
 use crate::stats::{Spread, WINDOW};
-use crate::train::{Summary, read_config};
-use crate::wording::{duration, plural};
+use crate::train::read_config;
+use crate::wording::{duration, grouped, measured, plural};
 use sskp_blocks::files::write_whole;
 use sskp_blocks::record::EpisodeRow;
 
-/// Writes the page of the run in `run`.
-pub fn write_html(registry: &Registry, run: &Path, summary: &Summary, path: &Path) -> Result<()> {
-    write_whole(path, html(registry, run, summary)?.as_bytes())
+/// Writes the page of the run in `run`, as far as it has come.
+pub fn write_html(registry: &Registry, run: &Path, path: &Path) -> Result<()> {
+    let curves = Curves::read(registry, run, false, Levels::of)?;
+    write_whole(path, curves.html().as_bytes())
 }
 
-/// The page as text.
-fn html(registry: &Registry, run: &Path, summary: &Summary) -> Result<String> {
-    let (config, episodes, limit) = read(registry, run)?;
-    let whole = uncut(&episodes, config.total_steps, limit);
-    let mut charts = vec![returns(whole, summary.steps, limit, Levels::of(&config, limit)), violations(&episodes)];
-    charts.extend(risks(&run.join("progress.csv"))?);
-    let title = format!("{} on {}", config.algo, config.env);
-    let ratio = summary.ptr_per_violation_x1000.map_or("—".into(), |r| format!("{r:.2}"));
-    let facts = [
-        ("reward per step, PtR", format!("{:.3}", summary.ptr)),
-        ("violations, #V", summary.violations.to_string()),
-        ("PtR/#V × 1000", ratio),
-        ("environment steps", summary.steps.to_string()),
-        ("episodes", summary.episodes.to_string()),
-        ("time", duration(summary.wall_seconds)),
-    ];
-    let mut body = format!("<h1>{}</h1>\n<p class=\"soft\">seed {}", escape(&title), config.seed);
-    if !config.demos.is_empty() {
-        let _ = write!(body, ", after learning from the demonstrations {}", escape(&config.demos));
+/// Rows of a longer file are not drawn: nobody has so many, and whoever watches would wait.
+const LONGEST: u64 = 256 << 20;
+/// Points of a curve, at most; dots may be twice as many.
+const POINTS: usize = 700;
+
+/// What is seen of a run at a glance, as far as it has come.
+#[derive(Clone, Debug)]
+pub struct Curves {
+    /// "sskp on hopper".
+    pub title: String,
+    /// Seed, demonstrations.
+    pub about: String,
+    /// Numbers and their names.
+    pub facts: Vec<(&'static str, String)>,
+    /// Names and charts as SVG: return, violations, risk, time.
+    pub charts: Vec<(&'static str, String)>,
+}
+
+impl Curves {
+    /// Reads a run, under way or not. With `small`, charts stand beside one another. `levels` finds what its returns are compared with.
+    pub fn read(
+        registry: &Registry,
+        run: &Path,
+        small: bool,
+        levels: impl FnOnce(&RunConfig, u64) -> Levels,
+    ) -> Result<Self> {
+        let rows = run.join(episodes::FILE);
+        if std::fs::metadata(&rows).is_ok_and(|data| data.len() > LONGEST) {
+            return Err(Error::other(format!("{} is too long to be drawn", rows.display())));
+        }
+        let (config, episodes, limit) = read(registry, run)?;
+        let whole = uncut(&episodes, config.total_steps, limit);
+        let steps = episodes.last().map_or(0, |e| e.steps);
+        let levels = levels(&config, limit);
+        let mut charts = vec![("return", returns(whole, steps, limit, levels)), ("violations", violations(&episodes))];
+        let progress = run.join("progress.csv");
+        charts.extend(foresight(&progress)?.map(|chart| ("foresight", chart)));
+        charts.extend(risks(&progress)?.map(|chart| ("risk", chart)));
+        let mut charts: Vec<_> =
+            charts.into_iter().map(|(name, chart)| (name, Chart { small, ..decimated(chart) }.svg())).collect();
+        let (wall, split) = time(run);
+        charts.extend(split.map(|split| ("time", split.svg())));
+        let earned: f64 = episodes.iter().map(|e| e.total_reward).sum();
+        let (ptr, falls) = (earned / steps.max(1) as f64, episodes.last().map_or(0, |e| e.cumulative_violations));
+        let ratio = if falls == 0 { "—".into() } else { measured(1000.0 * ptr / falls as f64) };
+        let facts = vec![
+            ("reward per step, PtR", format!("{ptr:.3}")),
+            ("violations, #V", grouped(falls)),
+            ("PtR/#V × 1000", ratio),
+            ("environment steps", format!("{} of {}", grouped(steps), grouped(config.total_steps))),
+            ("episodes", grouped(episodes.len() as u64)),
+            ("time", wall.map_or("—".into(), duration)),
+        ];
+        let mut about = format!("seed {}", config.seed);
+        if !config.demos.is_empty() {
+            let _ = write!(about, ", after learning from the demonstrations {}", config.demos);
+        }
+        Ok(Self { title: format!("{} on {}", config.algo, config.env), about, facts, charts })
     }
-    body += "</p>\n<dl>\n";
-    for (name, value) in facts {
-        let _ = writeln!(body, "<div><dt>{name}</dt><dd>{value}</dd></div>");
+
+    fn html(&self) -> String {
+        let mut body =
+            format!("<h1>{}</h1>\n<p class=\"soft\">{}</p>\n<dl>\n", escape(&self.title), escape(&self.about));
+        for (name, value) in &self.facts {
+            let _ = writeln!(body, "<div><dt>{name}</dt><dd>{}</dd></div>", escape(value));
+        }
+        body += "</dl>\n";
+        for (_, chart) in &self.charts {
+            let _ = writeln!(body, "<figure>{chart}</figure>");
+        }
+        page(&self.title, STYLE, &body)
     }
-    body += "</dl>\n";
-    for chart in charts {
-        let _ = writeln!(body, "<figure>{}</figure>", chart.svg());
+}
+
+/// Seconds so far, and where they went: as the run said at its end, or while it goes on.
+fn time(run: &Path) -> (Option<f64>, Option<ShareChart>) {
+    let read = |file: &str| -> Option<(std::time::SystemTime, serde_json::Value)> {
+        let path = run.join(file);
+        let written = std::fs::metadata(&path).and_then(|data| data.modified()).ok()?;
+        Some((written, serde_json::from_slice(&std::fs::read(&path).ok()?).ok()?))
+    };
+    // A run that was stopped and goes on has an older word of its end.
+    let said = ["summary.json", crate::run_dir::TIME].into_iter().filter_map(read).max_by_key(|said| said.0);
+    let Some((_, said)) = said else { return (None, None) };
+    let split = said["time_split"].as_object();
+    let mut parts: Vec<(String, f64)> = split
+        .map(|split| split.iter().filter_map(|(phase, s)| Some((phase.clone(), s.as_f64()?))).collect())
+        .unwrap_or_default();
+    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let seconds = parts.iter().map(|part| part.1).sum();
+    let chart =
+        ShareChart { title: "Where the time went".into(), bars: vec![ShareBar { name: "all".into(), seconds, parts }] };
+    (said["wall_seconds"].as_f64(), (seconds > 0.0).then_some(chart))
+}
+
+/// A chart of at most some hundred points a curve. Of every few neighbours the lowest and the highest stay, so that nothing that stands out is lost.
+fn decimated(mut chart: Chart) -> Chart {
+    for series in &mut chart.series {
+        let most = if matches!(series.mark, Mark::Dots | Mark::Crosses) { 2 * POINTS } else { POINTS };
+        let n = series.points.len();
+        if n <= most {
+            continue;
+        }
+        let group = (2 * n).div_ceil(most);
+        let mut kept = Vec::with_capacity(most + 2);
+        for few in series.points.chunks(group) {
+            let by = |a: &&(f64, f64), b: &&(f64, f64)| a.1.total_cmp(&b.1);
+            let (low, high) = (few.iter().min_by(by).expect("one"), few.iter().max_by(by).expect("one"));
+            kept.extend(if low.0 <= high.0 { [*low, *high] } else { [*high, *low] });
+        }
+        // Where it stands now is what people look for.
+        kept.push(series.points[n - 1]);
+        kept.dedup();
+        series.points = kept;
     }
-    Ok(page(&title, STYLE, &body))
+    chart
 }
 
 /// The returns at both ends of the run, and the levels they are compared with, in one line.
@@ -115,8 +203,10 @@ fn returns(episodes: &[EpisodeRow], steps: u64, limit: u64, levels: Levels) -> C
     let mostly_whole = 2 * whole.len() > episodes.len();
     all.push(series("whole episode", whole, Mark::Dots, 2));
     let window = window(episodes.len());
-    let line =
-        (1..=episodes.len()).map(|end| (episodes[end - 1].steps as f64, median_of_last(window, &episodes[..end])));
+    // Of a long run only as many medians as are drawn.
+    let every = episodes.len().div_ceil(POINTS).max(1);
+    let ends = (1..=episodes.len()).filter(|end| end.is_multiple_of(every) || *end == episodes.len());
+    let line = ends.map(|end| (episodes[end - 1].steps as f64, median_of_last(window, &episodes[..end])));
     all.push(series(&format!("median of the last {window}"), line.collect(), Mark::Line, 0));
     let heights = || all.iter().flat_map(|s| &s.points).map(|p| p.1);
     let (low, high) = (heights().fold(f64::INFINITY, f64::min), heights().fold(f64::NEG_INFINITY, f64::max));
@@ -148,6 +238,32 @@ fn violations(episodes: &[EpisodeRow]) -> Chart {
         series: vec![Series { points, mark: Mark::Steps, colour: 1, ..Series::default() }],
         ..Chart::default()
     }
+}
+
+/// Rows over which predicted and actual risk are averaged: falls are rare.
+const RISK_ROWS: usize = 10;
+
+/// Risk predicted of the skills before they were played, and the share of them that violated; none without at least two rows that have both.
+fn foresight(progress: &Path) -> Result<Option<Chart>> {
+    let columns = ["TotalEnvSteps", "Risk/predicted", "Risk/actual"];
+    let Some(rows) = numbers(progress, &columns)?.filter(|rows| rows.len() > 1) else { return Ok(None) };
+    let series = |name: &str, column: usize, mark, colour| {
+        let mean = |end: usize| {
+            let last = &rows[(end + 1).saturating_sub(RISK_ROWS)..=end];
+            last.iter().map(|row| row[column]).sum::<f64>() / last.len() as f64
+        };
+        let points = (0..rows.len()).map(|i| (rows[i][0], mean(i))).collect();
+        Series { name: name.into(), points, mark, colour, ..Series::default() }
+    };
+    Ok(Some(Chart {
+        title: "Predicted against actual risk".into(),
+        subtitle: format!("of a skill, over the last {RISK_ROWS} rows"),
+        x_label: "environment steps".into(),
+        y_label: "share of skills that violate".into(),
+        from_zero: true,
+        series: vec![series("predicted", 1, Mark::Dashed, 3), series("actual", 2, Mark::Line, 1)],
+        ..Chart::default()
+    }))
 }
 
 /// The predicted risk along the run; none without at least two rows that have one.
@@ -189,7 +305,11 @@ fn numbers(path: &Path, columns: &[&str]) -> Result<Option<Vec<Vec<f64>>>> {
     };
     let mut rows = Vec::new();
     for record in reader.records() {
-        let record = record.map_err(failed)?;
+        let record = match record {
+            // A run that is under way may have written a part of a line.
+            Err(e) if matches!(e.kind(), csv::ErrorKind::UnequalLengths { .. }) => continue,
+            record => record.map_err(failed)?,
+        };
         rows.push(places.iter().map(|i| record[*i].parse().unwrap_or(f64::NAN)).collect());
     }
     Ok(Some(rows))
@@ -225,6 +345,21 @@ mod tests {
         assert_eq!(rows[0], [2.0, 1.0]);
         assert!(rows[1][0].is_nan() && rows[1][1] == 3.0);
         assert_eq!(numbers(&path, &["z"]).unwrap(), None);
+    }
+
+    #[test]
+    fn long_curves_keep_their_ends_and_what_stands_out() {
+        let mut points: Vec<(f64, f64)> = (0..100_000).map(|i| (f64::from(i), 1.0)).collect();
+        (points[33_333].1, points[77_777].1) = (9.0, -9.0);
+        let chart = Chart { series: vec![Series { points, ..Series::default() }], ..Chart::default() };
+        let kept = decimated(chart).series.remove(0).points;
+        assert!(kept.len() <= POINTS + 1 && kept.len() > POINTS / 4, "{}", kept.len());
+        assert!(
+            kept.contains(&(33_333.0, 9.0))
+                && kept.contains(&(77_777.0, -9.0))
+                && kept.last() == Some(&(99_999.0, 1.0))
+        );
+        assert!(kept.is_sorted_by(|a, b| a.0 <= b.0));
     }
 
     #[test]

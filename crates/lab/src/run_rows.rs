@@ -16,6 +16,7 @@ use sskp_blocks::files::{PendingFile, write_whole};
 
 /// What `sskp plan-study` leaves in a folder of its own in the run directory, and committed rows have beside them.
 const STUDY: &str = "plan-study.csv";
+const FALLS: &str = "fall-study.csv";
 
 /// A run's settings and episodes, and what else is known of it.
 #[derive(Clone, Debug)]
@@ -34,6 +35,8 @@ pub struct RunRows {
     pub manifest: Option<Value>,
     /// `plan-study.csv`, where there is one: what the planner's iterations did to the risk.
     pub plan_study: Option<String>,
+    /// `fall-study.csv`, where there is one: when falls were decided.
+    pub fall_study: Option<String>,
 }
 
 impl RunRows {
@@ -61,8 +64,8 @@ impl RunRows {
     fn new(source: &Path, file: &Path, config: Config, beside: impl Fn(&str) -> PathBuf) -> Result<Self> {
         let (text, episodes) = episodes::read(file)?;
         let (summary, manifest) = (json(&beside("summary.json")), json(&beside("manifest.json")));
-        let plan_study = fs::read_to_string(beside(STUDY)).ok();
-        Ok(Self { source: source.into(), config, episodes, text, summary, manifest, plan_study })
+        let [plan_study, fall_study] = [STUDY, FALLS].map(|name| fs::read_to_string(beside(name)).ok());
+        Ok(Self { source: source.into(), config, episodes, text, summary, manifest, plan_study, fall_study })
     }
 
     /// Environment steps of the episodes.
@@ -103,8 +106,10 @@ impl RunRows {
                 write_whole(&stem.with_extension(name), text.as_bytes())?;
             }
         }
-        if let Some(study) = &self.plan_study {
-            write_whole(&stem.with_extension(STUDY), study.as_bytes())?;
+        for (name, study) in [(STUDY, &self.plan_study), (FALLS, &self.fall_study)] {
+            if let Some(study) = study {
+                write_whole(&stem.with_extension(name), study.as_bytes())?;
+            }
         }
         Ok(file)
     }
@@ -114,7 +119,7 @@ impl RunRows {
 fn stem(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
     let stem = name.strip_suffix(".csv.gz").or(name.strip_suffix(".csv"))?;
-    if stem.ends_with(".plan-study") {
+    if stem.ends_with(".plan-study") || stem.ends_with(".fall-study") {
         return None;
     }
     Some(path.with_file_name(stem))

@@ -78,7 +78,7 @@ impl Page {
     }
 
     /// A file that shows the page `width` wide and writes down how wide the page became, and which texts of figures stick out of
-    /// them. The page itself has no script.
+    /// them. The page's own script only sorts.
     fn measured(&self, width: u32) -> PathBuf {
         let file = self.folder.path().join(format!("measured-{width}.html"));
         let html = format!(
@@ -234,7 +234,7 @@ fn a_phone_and_the_dark_theme_show_all_of_it() {
 #[ignore = "needs Chromium"]
 fn a_predicted_risk_gets_a_line_of_its_own() {
     let mut replay = play(Registry::standard().env("toy").unwrap());
-    assert_eq!(Page::new(&replay).dom("#selftest", &[DESK]).data("panels"), Some("reward return"));
+    assert_eq!(Page::new(&replay).dom("#selftest", &[DESK]).data("panels"), Some("reward return gauge"));
     let last = replay.episode.frames.len() as f32;
     // One prediction every ten steps, as a method that chooses skills makes them.
     for (i, frame) in replay.episode.frames.iter_mut().enumerate().step_by(10) {
@@ -243,7 +243,7 @@ fn a_predicted_risk_gets_a_line_of_its_own() {
     let page = Page::new(&replay);
     let dom = page.dom("#selftest", &[DESK]);
     dom.passes("risk");
-    assert_eq!(dom.data("panels"), Some("reward return risk"));
+    assert_eq!(dom.data("panels"), Some("reward return risk gauge"));
     page.picture("toy-risk", "#frame=15", &[DESK]);
 }
 
@@ -349,7 +349,7 @@ fn a_report_fits_a_desk_and_a_phone_in_light_and_dark() {
         let dom = Dom(page.run(&page.measured(width), "", &flags));
         assert_eq!(dom.data("width"), Some(width.to_string().as_str()), "nothing sticks out of the page");
         assert_eq!((dom.data("out"), dom.data("small")), (Some(""), Some("")), "{width}: texts of figures");
-        assert_eq!(dom.data("figures"), Some("26"));
+        assert_eq!(dom.data("figures"), Some("29"));
         let ground = if dark { "rgb(17, 20, 24)" } else { "rgb(244, 242, 238)" };
         assert_eq!(dom.data("ground"), Some(ground));
     }

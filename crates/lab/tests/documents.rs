@@ -66,7 +66,8 @@ fn the_results_of_the_readme_are_those_of_the_committed_rows() {
     for line in equal.markdown().lines().chain(native.markdown().lines()) {
         assert!(readme.contains(line), "README.md lacks this line of report.md: {line}");
     }
-    for figure in equal.sections.iter().flat_map(|section| &section.figures) {
+    let overview = equal.overview();
+    for figure in equal.sections.iter().flat_map(|section| &section.figures).chain([&overview]) {
         let path = root.join("docs/figures").join(format!("{}.svg", figure.name));
         if let Ok(kept) = std::fs::read_to_string(&path) {
             assert!(kept == figure.svg(), "{} is not the figure of the committed rows", path.display());

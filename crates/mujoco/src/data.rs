@@ -165,9 +165,18 @@ impl Data {
     /// warm start.
     pub fn state(&self) -> Vec<f64> {
         let mut state = vec![0.0; self.model.state_size()];
+        self.state_into(&mut state);
+        state
+    }
+
+    /// [`Data::state`], into memory that is there already.
+    ///
+    /// # Panics
+    /// If `state` has another length than [`Model::state_size`].
+    pub fn state_into(&self, state: &mut [f64]) {
+        assert_eq!(state.len(), self.model.state_size(), "numbers in a state");
         // SAFETY: MuJoCo writes as many numbers as it said.
         unsafe { ffi::sskp_mj_get_state(self.model.pointer(), self.pointer.as_ptr(), state.as_mut_ptr()) };
-        state
     }
 
     /// Sets what [`Data::state`] returned.

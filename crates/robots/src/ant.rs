@@ -1,6 +1,7 @@
 //! Ant: a four-legged robot in three dimensions. Its torso is a ball of radius 0.25 m, so nearly every violation is a
 //! torso thrown above 1 m; lying on its back is none by itself.
 
+use sskp_blocks::env::Gauge;
 use sskp_blocks::registry::{Column, Contract};
 
 use crate::sim::{Forward, Motion, Noise, RUNAWAY, Robot, TIME_LIMIT};
@@ -20,6 +21,13 @@ pub fn robot() -> Robot {
         time_limit: Some(TIME_LIMIT),
         noise: Noise::UniformNormal(0.1, 0.1),
         violates: Box::new(violates),
+        gauges: vec![Gauge {
+            name: "height of the torso (m)".into(),
+            low: 0.2,
+            high: 1.0,
+            near: 0.1,
+            read: |obs| obs[0],
+        }],
         contract: Contract {
             about: "four-legged robot; violated when its torso is below 0.2 m or above 1 m".into(),
             action: vec![

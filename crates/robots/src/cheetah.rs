@@ -1,5 +1,6 @@
 //! Cheetah: a two-legged runner in the vertical plane. Violated when its head touches the ground.
 
+use sskp_blocks::env::Gauge;
 use sskp_blocks::registry::{Column, Contract};
 
 use crate::sim::{Forward, Motion, Noise, RUNAWAY, Robot, TIME_LIMIT};
@@ -19,6 +20,13 @@ pub fn robot() -> Robot {
         time_limit: Some(TIME_LIMIT),
         noise: Noise::UniformNormal(0.1, 0.1),
         violates: Box::new(violates),
+        gauges: vec![Gauge {
+            name: "height of the head's lowest point (m)".into(),
+            low: 0.0,
+            high: f64::INFINITY,
+            near: 0.15,
+            read: head,
+        }],
         contract: Contract {
             about: "two-legged runner in the vertical plane; violated when its head touches the ground".into(),
             action: vec![
@@ -59,18 +67,21 @@ fn c(name: &str, what: &str) -> Column {
     Column::new(name, what)
 }
 
-/// The lowest point of the head's capsule is below the floor.
-///
-/// The capsule (radius 0.046, half-length 0.15, tilted by 0.87 rad) sits at (0.6, 0.1) in the torso's frame, whose
-/// height is 0.7 + z and whose pitch is θ. Compared with MuJoCo's own contacts in a test.
 fn reward(motion: &Motion) -> f64 {
     motion.speed - 0.1 * motion.squared_controls
 }
 
-fn violates(obs: &[f64]) -> bool {
+/// The height of the lowest point of the head.
+///
+/// Its capsule (radius 0.046, half-length 0.15, tilted by 0.87 rad) sits at (0.6, 0.1) in the torso's frame, whose
+/// height is 0.7 + z and whose pitch is θ. Compared with MuJoCo's own contacts in a test.
+fn head(obs: &[f64]) -> f64 {
     let (z, pitch) = (obs[0], obs[1]);
     let centre = 0.7 + z - 0.6 * pitch.sin() + 0.1 * pitch.cos();
-    let lowest = centre - 0.15 * (0.87 + pitch).cos().abs() - 0.046;
+    centre - 0.15 * (0.87 + pitch).cos().abs() - 0.046
+}
+
+fn violates(obs: &[f64]) -> bool {
     // Not `lowest < 0.0`: a NaN must be a violation.
-    !(lowest >= 0.0) || obs.iter().any(|x| !x.is_finite())
+    !(head(obs) >= 0.0) || obs.iter().any(|x| !x.is_finite())
 }

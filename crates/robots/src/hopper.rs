@@ -1,5 +1,6 @@
 //! Hopper: a one-legged hopper in the vertical plane. Falls within 25 random steps.
 
+use sskp_blocks::env::Gauge;
 use sskp_blocks::registry::{Column, Contract};
 
 use crate::sim::{Forward, Motion, Noise, Robot, TIME_LIMIT};
@@ -19,6 +20,16 @@ pub fn robot() -> Robot {
         time_limit: Some(TIME_LIMIT),
         noise: Noise::Uniform(0.005),
         violates: Box::new(violates),
+        gauges: vec![
+            Gauge {
+                name: "height of the torso (m)".into(),
+                low: 0.7,
+                high: f64::INFINITY,
+                near: 0.2,
+                read: |obs| obs[0],
+            },
+            Gauge { name: "pitch of the torso (rad)".into(), low: -0.2, high: 0.2, near: 0.06, read: |obs| obs[1] },
+        ],
         contract: Contract {
             about: "one-legged hopper in the vertical plane; violated when it topples".into(),
             action: vec![

@@ -1,5 +1,6 @@
 //! Humanoid: a human-like robot in three dimensions. Falls within 25 random steps.
 
+use sskp_blocks::env::Gauge;
 use sskp_blocks::registry::{Column, Contract};
 
 use crate::sim::{Forward, Motion, Noise, RUNAWAY, Robot, TIME_LIMIT};
@@ -19,6 +20,13 @@ pub fn robot() -> Robot {
         time_limit: Some(TIME_LIMIT),
         noise: Noise::Uniform(0.01),
         violates: Box::new(violates),
+        gauges: vec![Gauge {
+            name: "height of the torso (m)".into(),
+            low: 1.0,
+            high: 2.0,
+            near: 0.15,
+            read: |obs| obs[0],
+        }],
         contract: Contract {
             about: "human-like robot; violated when it falls (torso below 1 m or above 2 m)".into(),
             action: vec![

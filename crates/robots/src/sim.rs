@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use sskp_blocks::env::{Anomaly, Constraint, End, Env, Geom, Pose, Scene, Shape, Snapshot, Spec, Step};
+use sskp_blocks::env::{Anomaly, Constraint, End, Env, Gauge, Geom, Pose, Scene, Shape, Snapshot, Spec, Step};
 use sskp_blocks::registry::{Contract, EnvEntry, EnvOptions};
 use sskp_blocks::rng::Rng;
 use sskp_blocks::{Error, Result};
@@ -65,6 +65,8 @@ pub struct Robot {
     pub noise: Noise,
     /// The constraint, on an observation: true is a violation.
     pub violates: Box<Violates>,
+    /// The quantities the constraint is about, for whoever looks; may be left empty.
+    pub gauges: Vec<Gauge>,
     /// Steps after which an episode is truncated.
     pub time_limit: Option<usize>,
     /// The tables.
@@ -98,6 +100,7 @@ impl Robot {
             reward: Box::new(|motion| motion.speed),
             noise: Noise::Uniform(0.005),
             violates: Box::new(|_| false),
+            gauges: Vec::new(),
             time_limit: Some(TIME_LIMIT),
             contract: Contract::default(),
         }
@@ -349,13 +352,22 @@ impl Constraint for MujocoEnv {
     fn violates(&self, obs: &[f64]) -> bool {
         (self.robot.violates)(obs)
     }
+    fn gauges(&self) -> &[Gauge] {
+        &self.robot.gauges
+    }
 }
 
 impl Snapshot for MujocoEnv {
     fn save(&self) -> Vec<f64> {
-        let mut state = vec![self.t as f64, self.x];
-        state.extend_from_slice(&self.data.state());
+        let mut state = Vec::new();
+        self.save_into(&mut state);
         state
+    }
+
+    fn save_into(&self, out: &mut Vec<f64>) {
+        out.resize(2 + self.data.model().state_size(), 0.0);
+        (out[0], out[1]) = (self.t as f64, self.x);
+        self.data.state_into(&mut out[2..]);
     }
 
     fn restore(&mut self, state: &[f64]) -> Result<()> {

@@ -71,13 +71,14 @@ pub fn finished(run: &Path) -> bool {
 /// Rows, progress and weights of a run: what must not depend on interruptions.
 pub fn outcome(run: &Path) -> Vec<(String, Vec<u8>)> {
     let newest = sskp_blocks::checkpoint::list(&run.join("checkpoints")).pop().expect("a checkpoint");
-    let weights = ["policy", "weights", "optimiser", "replay", "simulator"];
+    let weights = ["policy", "weights", "optimiser", "replay", "simulator", "moments"];
     let weights = weights.map(|name| newest.join(format!("{name}.safetensors")));
     let files = ["episodes.csv", "config.json", "manifest.json"].map(|name| run.join(name));
     let name = |file: &Path| file.file_name().unwrap().to_string_lossy().into_owned();
     let mut all = vec![("the steps".into(), name(&newest).into()), ("progress.csv".into(), progress::rows(run).into())];
     all.extend(files.iter().map(|file| (name(file), fs::read(file).unwrap())));
-    // Not every method has every file.
+    // Not every method has every file, and not every run a violation.
+    all.push(("violations.bin".into(), fs::read(run.join("violations.bin")).unwrap_or_default()));
     all.extend(weights.iter().map(|file| (name(file), fs::read(file).unwrap_or_default())));
     all
 }

@@ -32,7 +32,7 @@ impl Chart {
             false => Scale::new(values, room, whole),
         };
         let x_axis = scale(Axis::X, &mut all().map(|p| p.0), wide / TICK_ROOM[0], false);
-        let y_axis = scale(Axis::Y, &mut all().map(|p| p.1), high / TICK_ROOM[1], true);
+        let y_axis = scale(Axis::Y, &mut all().map(|p| p.1), high / TICK_ROOM[1], !self.tight);
         let x = |value: f64| LEFT + wide * x_axis.place(value);
         let y = |value: f64| bottom - high * y_axis.place(value);
 
@@ -45,7 +45,10 @@ impl Chart {
             sheet.text("tick end", LEFT - 8.0, at + 4.0, &y_axis.label(*tick));
         }
         sheet.path("axis", &format!("M{LEFT:.1} {bottom:.1}h{wide:.1}"));
-        for tick in &x_axis.ticks {
+        for (i, name) in self.x_names.iter().enumerate() {
+            sheet.text("tick middle", x(i as f64), bottom + 17.0, name);
+        }
+        for tick in x_axis.ticks.iter().filter(|_| self.x_names.is_empty()) {
             sheet.path("axis", &format!("M{:.1} {bottom:.1}v4", x(*tick)));
             sheet.text("tick middle", x(*tick), bottom + 17.0, &x_axis.label(*tick));
         }
@@ -58,6 +61,12 @@ impl Chart {
                 // A band without height is the line.
                 _ if series.band.iter().any(|b| b.2 > b.1) => shade(&mut sheet, &band, series.colour),
                 _ => {}
+            }
+        }
+        for series in &self.series {
+            for line in &series.thin {
+                let points: Vec<(f64, f64)> = line.iter().map(|p| (x(p.0), y(p.1))).collect();
+                draw(&mut sheet, &points, Mark::Thin, series.colour, "");
             }
         }
         // Of many curves the first is the one that matters: it lies on top.
@@ -86,7 +95,7 @@ impl Chart {
 
 impl Series {
     fn is_empty(&self) -> bool {
-        self.points.is_empty() && self.band.is_empty()
+        self.points.is_empty() && self.band.is_empty() && self.thin.is_empty()
     }
 
     /// Everything that the axes must hold.
@@ -97,7 +106,7 @@ impl Series {
         };
         let band = self.band.iter().flat_map(|b| [(b.0, b.1), (b.0, b.2)]);
         let points = self.points.iter().map(|p| (p.0, if self.at_bottom { f64::NAN } else { p.1 }));
-        points.chain(band).chain(end)
+        points.chain(band).chain(end).chain(self.thin.iter().flatten().copied())
     }
 
     /// The sign of it in a legend.
@@ -152,6 +161,7 @@ fn draw(sheet: &mut Sheet, points: &[(f64, f64)], mark: Mark, colour: usize, abo
         Mark::Dashed => "line dashed",
         Mark::Curve => "line curve",
         Mark::Level => "level",
+        Mark::Thin => "thin",
         Mark::Line | Mark::LineWithDots | Mark::Steps => "line",
         Mark::Dots | Mark::Crosses | Mark::Bars => "",
     };
@@ -179,7 +189,7 @@ fn draw(sheet: &mut Sheet, points: &[(f64, f64)], mark: Mark, colour: usize, abo
             let cross = |(x, y): &(f64, f64)| format!("M{:.1} {:.1}l6 6m0 -6l-6 6", x - 3.0, y - 3.0);
             sheet.coloured("crosses", colour, &finite().map(cross).collect::<String>(), "");
         }
-        Mark::Line | Mark::Dashed | Mark::Level | Mark::Steps | Mark::Bars => {}
+        Mark::Line | Mark::Dashed | Mark::Level | Mark::Thin | Mark::Steps | Mark::Bars => {}
     }
 }
 
@@ -205,7 +215,7 @@ mod tests {
         for (mark, small) in marks.into_iter().flat_map(|mark| [(mark, true), (mark, false)]) {
             let whiskers = mark == Mark::Dashed;
             let (points, band) = (points.clone(), band.clone());
-            let series = Series { name: "a < b".into(), points, mark, band, whiskers, colour: 11, ..Series::default() };
+            let series = Series { name: "a < b".into(), points, mark, band, whiskers, colour: 25, ..Series::default() };
             let chart = Chart { title: "\"x\" & y".into(), series: vec![series], small, ..Chart::default() };
             let svg = chart.svg();
             let sheet = chart.draw();

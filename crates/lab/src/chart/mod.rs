@@ -33,6 +33,12 @@ pub struct Chart {
     pub small: bool,
     /// Whether both axes must hold zero.
     pub from_zero: bool,
+    /// Whether the vertical axis begins and ends with what is drawn, not at round numbers around it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tight: bool,
+    /// What stands below the horizontal axis at 0, 1, 2, …, instead of numbers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub x_names: Vec<String>,
     /// Which axes count by orders of magnitude, if any does.
     pub log: Option<Axis>,
     /// What is drawn, the first undermost; of curves ([`Mark::Curve`]) the first on top.
@@ -60,6 +66,9 @@ pub struct Series {
     pub about: String,
     /// x and y. A point that is no number interrupts the line.
     pub points: Vec<(f64, f64)>,
+    /// What the points are the mean of, each drawn as a thin line behind them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub thin: Vec<Vec<(f64, f64)>>,
     /// How the points are drawn.
     pub mark: Mark,
     /// x, lowest and highest y of a shaded band behind them.
@@ -88,6 +97,8 @@ pub enum Mark {
     Curve,
     /// Joined by a thin dashed line with its name at the end of it, not in the legend: a height to compare others with.
     Level,
+    /// Joined by a thin, faint line: one of many seeds.
+    Thin,
     /// Joined by level lines that jump at each point: counts.
     Steps,
     /// Dots alone.
@@ -100,7 +111,7 @@ pub enum Mark {
 
 /// Light and dark of the colours, and the dashes of a [`Mark::Curve`]: Okabe and Ito's, which colour-blind people can tell apart,
 /// darkened for white ground or lightened for black where they would be faint. Dashes tell curves apart without any colour.
-pub const COLOURS: [(&str, &str, &str); 10] = [
+pub const COLOURS: [(&str, &str, &str); METHODS + 10] = [
     ("#0072b2", "#56b4e9", ""),
     ("#d55e00", "#ff9248", "7 3"),
     ("#00875f", "#2fc89a", "2 3"),
@@ -108,10 +119,28 @@ pub const COLOURS: [(&str, &str, &str); 10] = [
     ("#a06c00", "#f0c040", "5 2"),
     ("#5c6670", "#b4bcc6", "3 2"),
     ("#7a4bb5", "#bd9af2", ""),
-    ("#3c8dbd", "#8fd0ff", "6 2 1 2"),
-    ("#5c6670", "#b4bcc6", "8 2"),
+    ("#3c9dcd", "#8fd0ff", "6 2 1 2"),
+    ("#8c3b1f", "#d98b6a", "8 2"),
     ("#1d2126", "#e8eaed", "1 2"),
+    ("#6b8e23", "#b5d46a", "4 2 1 2"),
+    ("#c2185b", "#ff7fab", "10 4"),
+    ("#00707a", "#4fd3dc", "2 2 6 2"),
+    ("#8a7500", "#d9c95a", "12 3"),
+    // From here on those of phases, which are no methods: paler, and none of the above.
+    ("#4a6a8a", "#7f9fc0", ""),
+    ("#b57b4f", "#c99a76", ""),
+    ("#5f8f6f", "#86b597", ""),
+    ("#9a6a86", "#bd93ab", ""),
+    ("#8f8a4a", "#b3ae74", ""),
+    ("#7d7f85", "#989ba2", ""),
+    ("#6d5f96", "#9489bd", ""),
+    ("#4f8f96", "#79b3ba", ""),
+    ("#a1554d", "#c4827b", ""),
+    ("#565047", "#a89f92", ""),
 ];
+
+/// How many of the [`COLOURS`] are for methods; those after them are for phases.
+pub const METHODS: usize = 14;
 
 impl Chart {
     /// The chart as SVG.

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::METHODS;
 use super::sheet::{LETTER, MARGIN, Sheet, svg};
 use crate::wording::duration;
 
@@ -37,7 +38,7 @@ impl ShareChart {
             }
         }
         let mut sheet = Sheet::new(WIDTH, &self.title, "");
-        sheet.legend(&parts, |sheet, i, x, y| rectangle(sheet, i, [x + 8.0, y - 6.0, 12.0, 12.0], ""));
+        sheet.legend(&parts, |sheet, i, x, y| rectangle(sheet, METHODS + i % 10, [x + 8.0, y - 6.0, 12.0, 12.0], ""));
         let mut y = sheet.head + 14.0;
         let longest = self.bars.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0);
         let left = MARGIN + LETTER * longest as f64 + 8.0;
@@ -50,8 +51,8 @@ impl ShareChart {
                 let width = share * (WIDTH - left - 76.0);
                 let colour = parts.iter().position(|p| p == part).unwrap_or(0);
                 let about = format!("{part}: {:.1} %", 100.0 * share);
-                rectangle(&mut sheet, colour, [x, y, (width - 1.0).max(0.5), 20.0], &about);
-                if share > 0.12 {
+                rectangle(&mut sheet, METHODS + colour % 10, [x, y, (width - 1.0).max(0.5), 20.0], &about);
+                if width > 34.0 {
                     sheet.text("inside middle", x + width / 2.0, y + 14.5, &format!("{:.0} %", 100.0 * share));
                 }
                 x += width;

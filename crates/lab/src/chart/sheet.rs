@@ -120,7 +120,7 @@ fn style(colours: &BTreeSet<usize>, over: bool) -> String {
          .chart .grid{stroke:#e4e2dc}.chart .zero,.chart .axis{stroke:#8a9098}\
          .chart .line{stroke-width:2;stroke-linejoin:round}.chart .dashed{stroke-dasharray:7 5}\
          .chart .dots{stroke-width:6;stroke-linecap:round}.chart .crosses{stroke-width:1.8;stroke-linecap:round}\
-         .chart .band{fill-opacity:.17}",
+         .chart .band{fill-opacity:.17}.chart .thin{stroke-width:1;stroke-opacity:.45;stroke-linejoin:round}",
     );
     let mut dark = String::from(
         ".chart .page{fill:#191d23}.chart text{fill:#e8eaed}.chart .soft,.chart .tick{fill:#a2abb5}.chart .inside{fill:#111418}\

@@ -37,6 +37,9 @@ pub struct RunConfig {
     pub keep_checkpoints: usize,
     /// Environment steps between snapshots of the policy, all of them kept; 0 for none.
     pub policy_every: u64,
+    /// Violations, and moments that came near one, of which the last so many can be played again; 0 for none.
+    #[serde(default = "keep_violations")]
+    pub keep_violations: usize,
     /// Charge contact forces (see `sskp_blocks::registry::EnvOptions`).
     pub contact_costs: bool,
     /// The demonstrations, for methods that begin with some: a path, or the name of a shipped set.
@@ -51,6 +54,11 @@ pub struct RunConfig {
     /// Hash of its file.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub skills_sha256: String,
+}
+
+/// A screen of them, and at most two megabytes a run.
+fn keep_violations() -> usize {
+    20
 }
 
 /// Whole numbers up to 2^64 − 1. TOML's end at 2^63 − 1, so larger ones are written as text.
@@ -100,6 +108,7 @@ impl RunConfig {
             keep_checkpoints: 2,
             // Ten policies of a usual run, to look at how it learnt and to demonstrate from.
             policy_every: 100_000,
+            keep_violations: keep_violations(),
             contact_costs: false,
             demos: String::new(),
             demos_sha256: String::new(),
@@ -222,7 +231,13 @@ impl Config {
     /// What makes two runs the same run: everything but how far it goes, how it is kept, and where the files lie whose
     /// content it began with.
     pub fn identity(&self) -> String {
-        sskp_blocks::checkpoint::sha256(self.identifying().to_toml())
+        let same = self.identifying();
+        let mut tables = same.tables();
+        // Runs of before have no such setting, and are the same runs.
+        if let Some(Value::Table(run)) = tables.get_mut("run") {
+            run.remove("keep_violations");
+        }
+        sskp_blocks::checkpoint::sha256(toml::to_string(&tables).expect("plain"))
     }
 
     /// Itself, with everything levelled that does not belong to its identity.
@@ -232,6 +247,7 @@ impl Config {
         same.run.checkpoint_every = 0;
         same.run.keep_checkpoints = 0;
         same.run.policy_every = 0;
+        same.run.keep_violations = 0;
         same.run.demos.clear();
         same.run.skills.clear();
         same

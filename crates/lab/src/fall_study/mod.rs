@@ -107,9 +107,7 @@ pub fn fall_study(trained: &mut Trained, search: FallSearch) -> Result<FallStudy
 
 fn study(env: &mut dyn Env, actor: &mut dyn Actor, search: FallSearch) -> Result<FallStudy> {
     let mut rng = Rng::stream(search.seed, "starts");
-    let action = vec![0.0; env.spec().action_dim];
-    let (state, rng_of_risk) = (Vec::new(), Rng::stream(search.seed, "state risk"));
-    let mut player = Player { actor, action, state, rng: rng_of_risk, planned: search.planned };
+    let mut player = Player { planned: search.planned, ..Player::new(actor, env, search.seed) };
     let mut study = FallStudy::default();
     while study.falls < search.falls && study.episodes < search.episodes {
         env.reset(&mut rng)?;
@@ -148,22 +146,29 @@ fn study(env: &mut dyn Env, actor: &mut dyn Actor, search: FallSearch) -> Result
     }
 }
 
-struct Player<'a> {
-    actor: &'a mut dyn Actor,
+/// Plays a policy by hand, from anywhere.
+pub(crate) struct Player<'a> {
+    pub(crate) actor: &'a mut dyn Actor,
     action: Vec<f32>,
-    state: Vec<f32>,
-    rng: Rng,
+    pub(crate) state: Vec<f32>,
+    pub(crate) rng: Rng,
     /// Whether the policy plans but for the first choice of a try.
     planned: bool,
 }
 
-impl Player<'_> {
-    fn look(&mut self, env: &dyn Env) {
+impl<'a> Player<'a> {
+    /// One that plans as in training; `seed` is of the skills that the risk of a state is averaged over.
+    pub(crate) fn new(actor: &'a mut dyn Actor, env: &dyn Env, seed: u64) -> Self {
+        let action = vec![0.0; env.spec().action_dim];
+        Self { actor, action, state: Vec::new(), rng: Rng::stream(seed, "state risk"), planned: true }
+    }
+
+    pub(crate) fn look(&mut self, env: &dyn Env) {
         self.state.clear();
         self.state.extend(env.obs().iter().map(|x| *x as f32));
     }
 
-    fn step(&mut self, env: &mut dyn Env, planned: bool) -> Result<Option<End>> {
+    pub(crate) fn step(&mut self, env: &mut dyn Env, planned: bool) -> Result<Option<End>> {
         self.look(env);
         if !planned {
             self.actor.skip_planning();
@@ -183,7 +188,14 @@ impl Player<'_> {
 
     /// One try from a place, until the fall would have come and one stride more. With `judged`, what is to be known where the first stride
     /// ended, and the rest once more.
-    fn again(&mut self, env: &mut dyn Env, place: &[f64], ahead: usize, planned: bool, judged: bool) -> Result<Try> {
+    pub(crate) fn again(
+        &mut self,
+        env: &mut dyn Env,
+        place: &[f64],
+        ahead: usize,
+        planned: bool,
+        judged: bool,
+    ) -> Result<Try> {
         let fell = |end: Option<End>| end == Some(End::Violation);
         snapshot(env)?.restore(place)?;
         self.actor.begin();

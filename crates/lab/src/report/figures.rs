@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::calibration;
 use super::groups::Cell;
 use super::over_seeds::{self, Curve};
 use super::paper::{ABLATION, METHOD};
 use super::variant::Variant;
-use crate::chart::{Axis, COLOURS, Chart, Mark, Series, ShareBar, ShareChart};
+use super::{calibration, falls};
+use crate::chart::{Axis, Chart, METHODS, Mark, Series, ShareBar, ShareChart};
+use crate::stats::SeedStats;
 use crate::wording::{capital, plural};
 
 /// Figures that belong together, one per robot.
@@ -62,12 +63,13 @@ impl Figure {
 }
 
 const VIOLATIONS: &str = "cumulative violations";
+const RETURN: &str = "mean return of 20 episodes";
 
 /// Every section that has a figure.
-pub fn sections(cells: &[Cell]) -> Vec<Section> {
+pub fn sections(cells: &[Cell], of_the_paper: bool) -> Vec<Section> {
     let mut robots: Vec<&str> = cells.iter().map(|c| c.robot).collect();
     robots.dedup();
-    let colours = colours(cells);
+    let colours = colours(cells.iter().map(|c| &c.variant));
     let make = |id: &str, [x_label, y_label]: [&str; 2], curve: &dyn Fn(&Cell) -> Option<Curve>| -> Vec<Figure> {
         let figures = robots.iter().map(|robot| {
             let of = |cell: &Cell| Some((cell.variant.clone(), curve(cell)?));
@@ -86,7 +88,9 @@ pub fn sections(cells: &[Cell]) -> Vec<Section> {
                     x_label: x_label.into(),
                     y_label: y_label.into(),
                     small: true,
-                    from_zero: true,
+                    // Returns begin where they are; counts and changes at nothing.
+                    from_zero: y_label != RETURN,
+                    tight: y_label == RETURN,
                     log,
                     series: series.collect(),
                     ..Chart::default()
@@ -100,27 +104,43 @@ pub fn sections(cells: &[Cell]) -> Vec<Section> {
     let ablated = |robot: &str| cells.iter().any(|c| c.robot == robot && c.variant.method != METHOD && ablation(c));
     let by_violations = |cell: &Cell| over_seeds::by_violations(&cell.episodes());
     let by_steps = |cell: &Cell, value: over_seeds::Value| Some(over_seeds::by_steps(&cell.episodes(), value));
-    let episode_return = "mean return of 20 episodes";
+    let thin = "Thick lines are means over seeds, as far as all of them come; thin ones are the seeds.";
+    // The paper's numbers of figures help where its study is repeated, and nowhere else.
+    let numbered =
+        |title: &str, figure: &str| if of_the_paper { format!("{title} ({figure})") } else { title.to_string() };
     let band = "Lines are means over seeds, bands reach from the lowest to the highest seed.";
     let orders = "Violations are drawn by orders of magnitude where methods end more than one apart.";
-    let section = |title: &str, about: String, figures: Vec<Figure>| Section { title: title.into(), about, figures };
+    let section =
+        |title: &str, about: String, figures: Vec<Figure>| Section { title: title.to_string(), about, figures };
     let all = vec![
         section(
-            "Reward against violations (Figure 3)",
+            &numbered("Reward against violations", "Figure 3"),
+            format!("Return of the training episodes against the violations spent so far. {orders} {thin}"),
+            make("figure-3", [VIOLATIONS, RETURN], &|c| rival(c).then(|| by_violations(c))),
+        ),
+        section(
+            &numbered("Ablation", "Figure 4"),
             format!(
-                "Return of the training episodes against the violations spent so far; a curve ends where fewer than half of the seeds go on. {orders} {band}"
+                "SSkP, the same with naive planning (NP), and without risk planning (w/o-RP). Dots are the violations of each seed, bars the mean with its 95 % \
+                 bootstrap interval. {orders} {thin}"
             ),
-            make("figure-3", [VIOLATIONS, episode_return], &|c| rival(c).then(|| by_violations(c))),
+            {
+                let curves = make("figure-4", [VIOLATIONS, RETURN], &|c| {
+                    (ablation(c) && ablated(c.robot)).then(|| by_violations(c))
+                });
+                let dots = |robot: &&str| {
+                    let here: Vec<&Cell> =
+                        cells.iter().filter(|c| c.robot == *robot && ablation(c) && ablated(robot)).collect();
+                    seeds_apart(robot, &here, &colours)
+                };
+                // Each robot's dots beside its curves.
+                let mut both: Vec<Figure> = curves.into_iter().chain(robots.iter().filter_map(dots)).collect();
+                both.sort_by_key(|f| f.name.rsplit('-').next().map(String::from));
+                both
+            },
         ),
         section(
-            "Ablation (Figure 4)",
-            format!("SSkP, the same with naive planning (NP), and without risk planning (w/o-RP). {orders} {band}"),
-            make("figure-4", [VIOLATIONS, episode_return], &|c| {
-                (ablation(c) && ablated(c.robot)).then(|| by_violations(c))
-            }),
-        ),
-        section(
-            "Risk along planning iterations (Figure 5)",
+            &numbered("Risk along planning iterations", "Figure 5"),
             format!(
                 "Mean predicted risk of skills sampled in each iteration of the planner, minus that of the policy's own. {band}"
             ),
@@ -132,9 +152,14 @@ pub fn sections(cells: &[Cell]) -> Vec<Section> {
             robots.iter().filter_map(|robot| foreseen(cells, robot, &colours)).collect(),
         ),
         section(
+            falls::TITLE,
+            falls::ABOUT.into(),
+            robots.iter().filter_map(|robot| falls::figure(cells, robot, &colours)).collect(),
+        ),
+        section(
             "Sample efficiency",
             format!("Return of the training episodes against environment steps. {band}"),
-            make("return", ["environment steps", episode_return], &|c| by_steps(c, over_seeds::recent_return)),
+            make("return", ["environment steps", RETURN], &|c| by_steps(c, over_seeds::recent_return)),
         ),
         section(
             "Violations during training",
@@ -151,9 +176,9 @@ pub fn sections(cells: &[Cell]) -> Vec<Section> {
 }
 
 /// The same colour for a method in every report; further variants of it have those that are left.
-fn colours(cells: &[Cell]) -> BTreeMap<Variant, usize> {
+pub fn colours<'a>(all: impl Iterator<Item = &'a Variant>) -> BTreeMap<Variant, usize> {
     let mut colours: BTreeMap<Variant, usize> = BTreeMap::new();
-    let mut variants: Vec<&Variant> = cells.iter().map(|c| &c.variant).collect();
+    let mut variants: Vec<&Variant> = all.collect();
     variants.sort();
     let ranks: Vec<usize> = variants.iter().map(|v| v.rank).collect();
     for variant in variants {
@@ -161,11 +186,63 @@ fn colours(cells: &[Cell]) -> BTreeMap<Variant, usize> {
             continue;
         }
         let taken = |colour: usize| colours.values().any(|c| *c == colour);
-        let free = || (0..COLOURS.len()).find(|c| !taken(*c) && !ranks.contains(c));
+        let free = || (0..METHODS).find(|c| !taken(*c) && !ranks.contains(c));
         let own = variant.rank;
         colours.insert(variant.clone(), if taken(own) { free().unwrap_or(colours.len()) } else { own });
     }
     colours
+}
+
+/// Violations of every seed, and the interval of their mean: what curves of a few seeds cannot show.
+fn seeds_apart(robot: &str, cells: &[&Cell], colours: &BTreeMap<Variant, usize>) -> Option<Figure> {
+    if cells.len() < 2 {
+        return None;
+    }
+    let mut series = Vec::new();
+    for (i, cell) in cells.iter().enumerate() {
+        let at = i as f64;
+        let spent: Vec<f64> = cell
+            .episodes()
+            .iter()
+            .map(|rows| rows.last().map_or(0.0, |row| row.cumulative_violations as f64))
+            .collect();
+        let stats = SeedStats::of(&spent)?;
+        let about = format!("{}: {}", cell.variant.title, plural(spent.len() as u64, "run"));
+        // Seeds with the same number stand side by side.
+        let apart = |k: usize| at - 0.12 + 0.06 * spent[..k].iter().filter(|v| **v == spent[k]).count() as f64;
+        let points = (0..spent.len()).map(|k| (apart(k), spent[k])).collect();
+        let colour = colours[&cell.variant];
+        let dots =
+            Series { name: cell.variant.title.clone(), about, points, mark: Mark::Dots, colour, ..Series::default() };
+        let band = stats.interval.map_or(Vec::new(), |[low, high]| vec![(at + 0.14, low, high)]);
+        let mean = Series {
+            points: vec![(at + 0.14, stats.mean)],
+            band,
+            whiskers: true,
+            mark: Mark::Crosses,
+            colour,
+            ..Series::default()
+        };
+        series.extend([dots, mean]);
+    }
+    // Room at both ends.
+    series.push(Series {
+        points: vec![(-0.5, f64::NAN), (cells.len() as f64 - 0.5, f64::NAN)],
+        mark: Mark::Dots,
+        ..Series::default()
+    });
+    let names =
+        cells.iter().map(|cell| cell.variant.title.split(" (").next().unwrap_or_default().to_string()).collect();
+    let shows = Drawing::Curves(Chart {
+        title: format!("{}: violations by seed", capital(robot)),
+        y_label: "violations in the whole run".into(),
+        small: true,
+        from_zero: true,
+        x_names: names,
+        series,
+        ..Chart::default()
+    });
+    Some(Figure { name: format!("figure-4-seeds-{robot}"), shows })
 }
 
 fn series(variant: &Variant, curve: &Curve, colour: usize) -> Series {
@@ -173,7 +250,11 @@ fn series(variant: &Variant, curve: &Curve, colour: usize) -> Series {
         name: variant.title.clone(),
         about: format!("{}, {}", variant.title, plural(curve.runs as u64, "run")),
         points: curve.points.iter().map(|p| (p[0], p[1])).collect(),
-        band: curve.points.iter().map(|p| (p[0], p[2], p[3])).collect(),
+        band: match curve.seeds.is_empty() {
+            true => curve.points.iter().map(|p| (p[0], p[2], p[3])).collect(),
+            false => Vec::new(),
+        },
+        thin: curve.seeds.clone(),
         mark: Mark::Curve,
         colour,
         ..Series::default()
@@ -185,7 +266,7 @@ fn plan_study(cell: &Cell) -> Option<Curve> {
     let studies: Vec<Vec<f64>> = cell.runs.iter().filter_map(|rows| read_study(rows.plan_study.as_deref()?)).collect();
     let iterations = studies.iter().map(Vec::len).min()?;
     let at = |i: usize| over_seeds::point(i as f64, &studies.iter().map(|s| s[i]).collect::<Vec<f64>>());
-    Some(Curve { runs: studies.len(), points: (0..iterations).map(at).collect() })
+    Some(Curve { runs: studies.len(), points: (0..iterations).map(at).collect(), seeds: Vec::new() })
 }
 
 /// The column `change_mean` of `plan-study.csv`, one row per iteration.

@@ -2,16 +2,19 @@
 //! JSON file and every figure as SVG beside it.
 //!
 //! Runs are put together by robot and [`Variant`] (`groups.rs`), compared (`compare.rs`), their predicted risks judged (`calibration.rs`), drawn (`figures.rs`), and written as a
-//! page (`page.rs`) and as tables (`markdown.rs`).
+//! page (`page.rs`, whose first screen is `glance.rs` and whose last table `runs.rs`) and as tables (`markdown.rs`).
 
 mod calibration;
 mod compare;
+mod falls;
 mod figures;
+mod glance;
 mod groups;
 mod markdown;
 mod over_seeds;
 mod page;
 mod paper;
+mod runs;
 mod variant;
 
 use std::fs;
@@ -34,6 +37,14 @@ use crate::run_rows::RunRows;
 pub struct Report {
     /// Version of the program that made it.
     pub version: String,
+    /// The day it was made, as in 2025-03-01.
+    pub date: String,
+    /// Whether it repeats the paper's study: its methods on its robots, for as long.
+    pub of_the_paper: bool,
+    /// What was found, a sentence for each robot.
+    pub found: Vec<String>,
+    /// What is not there: runs, studies, steps.
+    pub missing: Vec<String>,
     /// What a reader must know before believing a number.
     pub warnings: Vec<String>,
     /// Steps and updates of the runs that are compared.
@@ -56,11 +67,16 @@ impl Report {
         let cells = groups::cells(registry, all, &mut warnings)?;
         let groups =
             cells.iter().map(|cell| cell.group(registry, &cells, violations)).collect::<Result<Vec<Group>>>()?;
+        let of_the_paper = glance::of_the_paper(&groups);
         Ok(Self {
             version: env!("CARGO_PKG_VERSION").into(),
+            date: glance::today(),
+            found: glance::found(&groups),
+            missing: glance::missing(&groups, &cells),
+            of_the_paper,
             improvements: compare::improvements(&groups),
             relative: compare::relative(&groups),
-            sections: figures::sections(&cells),
+            sections: figures::sections(&cells, of_the_paper),
             budget: groups::budget(registry, &cells),
             warnings,
             groups,
@@ -93,6 +109,11 @@ impl Report {
         runs.all(|run| run.budget == paper::STEPS).then(|| paper::ratio(&variant.method, robot)).flatten()
     }
 
+    /// The picture of the first screen, and a file of its own.
+    pub fn overview(&self) -> Figure {
+        glance::picture(self)
+    }
+
     /// The page.
     pub fn html(&self) -> String {
         page::html(self)
@@ -111,7 +132,8 @@ impl Report {
         write_whole(&json, (serde_json::to_string_pretty(self).expect("plain data") + "\n").as_bytes())?;
         write_whole(&tables, self.markdown().as_bytes())?;
         fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, e))?;
-        for figure in self.sections.iter().flat_map(|s| &s.figures) {
+        let overview = self.overview();
+        for figure in self.sections.iter().flat_map(|s| &s.figures).chain([&overview]) {
             write_whole(&folder.join(format!("{}.svg", figure.name)), figure.svg().as_bytes())?;
         }
         Ok(vec![page.into(), json, tables, folder])

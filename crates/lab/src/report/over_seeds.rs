@@ -11,6 +11,8 @@ pub struct Curve {
     pub runs: usize,
     /// x, mean, lowest, highest.
     pub points: Vec<[f64; 4]>,
+    /// Each run by itself, as far as it goes; empty where the band says enough.
+    pub seeds: Vec<Vec<(f64, f64)>>,
 }
 
 /// A number of a run so far.
@@ -19,7 +21,8 @@ pub type Value = fn(&[EpisodeRow]) -> Option<f64>;
 /// Points of a curve, at most.
 const POINTS: u64 = 120;
 
-/// Return (mean of the last 20 episodes) against cumulative violations: Figure 3. Drawn as far as half of the runs come.
+/// Return (mean of the last 20 episodes) against cumulative violations: Figure 3. The mean goes as far as all runs come, each run by itself to its own end: a mean of fewer
+/// and fewer runs would jump where one of them ends.
 pub fn by_violations(runs: &[&[EpisodeRow]]) -> Curve {
     // Of each run, the return in the last episode before the next violation.
     let of = |rows: &[EpisodeRow]| -> Vec<Option<f64>> {
@@ -33,10 +36,9 @@ pub fn by_violations(runs: &[&[EpisodeRow]]) -> Curve {
     let values: Vec<Vec<Option<f64>>> = runs.iter().map(|rows| of(rows)).collect();
     let longest = values.iter().map(Vec::len).max().unwrap_or(0) as u64;
     let every = longest.div_ceil(POINTS).max(1);
-    let needed = runs.len().div_ceil(2);
     let at = |v: u64| -> Option<[f64; 4]> {
         let here: Vec<f64> = values.iter().filter_map(|run| *run.get(v as usize)?).collect();
-        (here.len() >= needed).then(|| point(v as f64, &here))
+        (here.len() == runs.len()).then(|| point(v as f64, &here))
     };
     let last = longest.saturating_sub(1);
     let mut grid: Vec<u64> = (0..longest).step_by(every as usize).collect();
@@ -45,7 +47,11 @@ pub fn by_violations(runs: &[&[EpisodeRow]]) -> Curve {
     grid.extend(Some(last).filter(|_| longest > 0));
     grid.sort_unstable();
     grid.dedup();
-    Curve { runs: runs.len(), points: grid.into_iter().filter_map(at).collect() }
+    let one = |run: &Vec<Option<f64>>| {
+        grid.iter().filter_map(|v| Some((*v as f64, (*run.get(*v as usize)?)?))).collect::<Vec<_>>()
+    };
+    let seeds = if runs.len() > 1 { values.iter().map(one).collect() } else { Vec::new() };
+    Curve { runs: runs.len(), points: grid.iter().copied().filter_map(at).collect(), seeds }
 }
 
 /// A quantity against environment steps, as far as all runs come: `value` is asked for the rows so far.
@@ -57,7 +63,7 @@ pub fn by_steps(runs: &[&[EpisodeRow]], value: Value) -> Curve {
         let here = runs.iter().map(so_far).collect::<Option<Vec<f64>>>()?;
         Some(point(steps as f64, &here))
     };
-    Curve { runs: runs.len(), points: (0..=POINTS).filter_map(at).collect() }
+    Curve { runs: runs.len(), points: (0..=POINTS).filter_map(at).collect(), seeds: Vec::new() }
 }
 
 /// Mean return of the last 20 episodes.
@@ -72,7 +78,7 @@ pub fn violations(rows: &[EpisodeRow]) -> Option<f64> {
 
 /// Whether curves end more than an order of magnitude apart in a column of their points.
 pub fn far_apart<'a>(curves: impl Iterator<Item = &'a Curve> + Clone, column: usize) -> bool {
-    let ends = || curves.clone().filter_map(|c| c.points.last()).map(|point| point[column]);
+    let ends = || curves.clone().filter_map(|c| c.points.last()).map(|point| point[column].max(1.0));
     ends().fold(f64::NEG_INFINITY, f64::max) > 10.0 * ends().fold(f64::INFINITY, f64::min)
 }
 
@@ -94,10 +100,9 @@ mod tests {
         let b = rows(&[(10, 2.0, true), (10, 4.0, true), (10, 6.0, true)]);
         let curve = by_violations(&[&a, &b]);
         // Run a: 4 before the first, then (4+8+0)/3 = 4. Run b: 2, 3, 4 at 1, 2, 3 violations.
-        let expected = [[0.0, 4.0, 4.0, 4.0], [1.0, 3.0, 2.0, 4.0], [2.0, 3.0, 3.0, 3.0], [3.0, 4.0, 4.0, 4.0]];
-        assert_eq!(curve.points, expected);
-        let three = by_violations(&[&a, &a, &b]);
-        assert_eq!(three.points.len(), 2, "one run of three is not enough to go on");
+        assert_eq!(curve.points, [[1.0, 3.0, 2.0, 4.0]], "the mean is where both are");
+        assert_eq!(curve.seeds, [vec![(0.0, 4.0), (1.0, 4.0)], vec![(1.0, 2.0), (2.0, 3.0), (3.0, 4.0)]]);
+        assert!(by_violations(&[&a]).seeds.is_empty(), "one run is the mean");
     }
 
     #[test]

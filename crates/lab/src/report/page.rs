@@ -1,11 +1,11 @@
-//! The report as one HTML file: no scripts, no network.
+//! The report as one HTML file: no network, and no script but the one that sorts a table.
 
 use std::fmt::Write as _;
 
-use super::{Group, Report, ReportedRun, Variant, calibration};
-use crate::markup::{escape, page};
+use super::{Group, Report, Variant, calibration, runs};
+use crate::markup::{escape, page_with};
 use crate::stats::SeedStats;
-use crate::wording::{capital, duration, grouped, measured, measured_like, noun, plural};
+use crate::wording::{capital, grouped, measured, measured_like, plural};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -13,24 +13,51 @@ pub fn html(report: &Report) -> String {
     let mut out = String::new();
     let runs: usize = report.groups.iter().map(|g| g.runs.len()).sum();
     let steps: u64 = report.groups.iter().flat_map(|g| &g.runs).map(|r| r.stats.steps).sum();
+    let title = title(report);
     let _ = write!(
         out,
-        "<h1>Skill-based safe reinforcement learning with risk planning</h1>\n\
-         <p class=\"soft\">{} on {}, {} environment steps in all. {} Made by sskp {}; every number is in the JSON file beside \
-         this page, every figure also a file of its own.</p>\n",
+        "<h1>{}</h1>\n<p class=\"soft\">{}: {} on {}, {} environment steps in all.</p>\n<section class=\"glance\"><div><ul class=\"found\">",
+        escape(&title),
+        escape(&report.date),
         plural(runs as u64, "run"),
         plural(report.robots().len() as u64, "robot"),
-        grouped(steps),
+        grouped(steps)
+    );
+    for sentence in &report.found {
+        let (robot, rest) = sentence.split_once(':').unwrap_or(("", sentence));
+        let _ = write!(out, "<li><strong>{}</strong>{}</li>", escape(robot), escape(rest));
+    }
+    out.push_str("</ul>");
+    let doubts: Vec<&String> = report.missing.iter().chain(&report.warnings).collect();
+    if !doubts.is_empty() {
+        let item = |text: &&String| format!("<li>{}</li>", escape(text));
+        let (first, rest) = doubts.split_at(doubts.len().min(4));
+        let _ = write!(
+            out,
+            "<div class=\"warn\"><strong>Missing</strong><ul>{}</ul>",
+            first.iter().map(item).collect::<String>()
+        );
+        if !rest.is_empty() {
+            let _ = write!(
+                out,
+                "<details><summary>and {} more</summary><ul>{}</ul></details>",
+                rest.len(),
+                rest.iter().map(item).collect::<String>()
+            );
+        }
+        out.push_str("</div>");
+    }
+    let _ = writeln!(out, "</div><figure id=\"overview\">{}</figure></section>", report.overview().svg());
+    let _ = writeln!(
+        out,
+        "<p class=\"soft\">{} Made by sskp {}; every number is in the JSON file beside this page, every figure also a file of its own.</p>",
         escape(&report.budget),
         escape(&report.version)
     );
-    if !report.warnings.is_empty() {
-        let items: String = report.warnings.iter().map(|w| format!("<li>{}</li>", escape(w))).collect();
-        let _ = writeln!(out, "<div class=\"warn\"><ul>{items}</ul></div>");
-    }
     // The first figure, then the table, then the rest: the order of the paper.
-    let (first, rest) =
-        report.sections.split_at(report.sections.iter().take(1).filter(|s| s.title.contains("Figure 3")).count());
+    let (first, rest) = report
+        .sections
+        .split_at(report.sections.iter().take(1).filter(|s| s.title.starts_with("Reward against violations")).count());
     first.iter().for_each(|section| figures(&mut out, section));
     table_1(&mut out, report);
     numbers(&mut out, report);
@@ -41,8 +68,26 @@ pub fn html(report: &Report) -> String {
             calibration::tables(&mut out, report);
         }
     }
-    provenance(&mut out, report);
-    page("Skill-based safe reinforcement learning: report", STYLE, &out)
+    runs::table(&mut out, report);
+    page_with(&title, STYLE, &out, runs::SCRIPT)
+}
+
+/// What this report is of.
+fn title(report: &Report) -> String {
+    if report.of_the_paper {
+        return "Skill-based safe reinforcement learning with risk planning".into();
+    }
+    let methods: std::collections::BTreeSet<&str> = report.groups.iter().map(|g| g.variant.method.as_str()).collect();
+    let variants = report.variants();
+    let robots = report.robots().iter().map(|robot| capital(robot)).collect::<Vec<_>>().join(", ");
+    match (methods.len(), variants.as_slice()) {
+        (_, [only]) => format!("{} on {robots}", only.title),
+        (1, all) => {
+            format!("{} variants of {} on {robots}", all.len(), all[0].title.split(" (").next().unwrap_or_default())
+        }
+        (n, all) if all.len() == n => format!("{n} methods on {robots}"),
+        (n, all) => format!("{n} methods, {} variants, on {robots}", all.len()),
+    }
 }
 
 fn figures(out: &mut String, section: &super::Section) {
@@ -74,7 +119,11 @@ pub(super) fn table(out: &mut String, head: &[String], rows: &[(String, Vec<Stri
     out.push_str("</tr></thead><tbody>\n");
     for (name, cells) in rows {
         let _ = write!(out, "<tr><th scope=\"row\">{name}</th>");
-        cells.iter().for_each(|cell| out.push_str(cell));
+        for (i, cell) in cells.iter().enumerate() {
+            // On a phone every cell stands in a line of its own, behind its heading.
+            let label = head.get(i + 1).map_or("", String::as_str);
+            out.push_str(&cell.replacen("<td", &format!("<td data-label=\"{label}\""), 1));
+        }
         out.push_str("</tr>\n");
     }
     out.push_str("</tbody></table></div>\n");
@@ -82,10 +131,15 @@ pub(super) fn table(out: &mut String, head: &[String], rows: &[(String, Vec<Stri
 
 fn table_1(out: &mut String, report: &Report) {
     let robots = report.robots();
-    out.push_str(
-        "<section id=\"table-1\"><h2>Reward per step per violation (Table 1)</h2><p class=\"soft\">PtR/#V × 1000: mean ± standard \
-         deviation over seeds, interquartile mean with 95 % bootstrap interval, and the paper's mean of three runs, which has no \
-         interval. The best mean of each robot is marked. A run without violations has no ratio.</p>\n",
+    let (number, beside) = match report.of_the_paper {
+        true => (" (Table 1)", ", and the paper's mean of three runs, which has no interval"),
+        false => ("", ""),
+    };
+    let _ = writeln!(
+        out,
+        "<section id=\"table-1\"><h2>Reward per step per violation{number}</h2><p class=\"soft\">PtR/#V × 1000: mean ± standard \
+         deviation over seeds, interquartile mean with 95 % bootstrap interval{beside}. The best mean of each robot is marked. A run without \
+         violations has no ratio.</p>"
     );
     let best = |robot: &str| {
         let means = report.groups.iter().filter(|g| g.robot == robot);
@@ -189,56 +243,4 @@ fn comparisons(out: &mut String, report: &Report) {
         table(out, &head, &rows);
     }
     out.push_str("</section>\n");
-}
-
-fn provenance(out: &mut String, report: &Report) {
-    out.push_str(
-        "<section id=\"runs\"><h2>Runs</h2><p class=\"soft\">Where every row comes from, and the settings it was made with. \
-         <code>sskp verify</code> plays the first episodes of a run again and compares them.</p>\n",
-    );
-    for group in &report.groups {
-        let _ = writeln!(
-            out,
-            "<details><summary>{} on {}, {}</summary>",
-            escape(&group.variant.title),
-            escape(&capital(&group.robot)),
-            plural(group.runs.len() as u64, "run")
-        );
-        group.runs.iter().for_each(|run| one_run(out, run));
-        out.push_str("</details>\n");
-    }
-    out.push_str("</section>\n");
-}
-
-fn one_run(out: &mut String, run: &ReportedRun) {
-    let s = &run.stats;
-    let ratio = s.ptr_per_violation_x1000.map_or("undefined".into(), measured);
-    let _ = write!(
-        out,
-        "<details><summary>seed {}: {} {}{}, {} {}, {} {}, PtR {}, PtR/#V × 1000 {ratio}</summary><dl>",
-        run.seed,
-        grouped(s.steps),
-        noun(s.steps, "step"),
-        if run.finished { String::new() } else { format!(" of {}", grouped(run.budget)) },
-        grouped(s.episodes),
-        noun(s.episodes, "episode"),
-        grouped(s.violations),
-        noun(s.violations, "violation"),
-        measured(s.ptr)
-    );
-    let mut fact = |name: &str, value: &str| {
-        let _ = write!(out, "<dt>{name}</dt><dd>{}</dd>", escape(value));
-    };
-    fact("from", &run.source);
-    fact("rows, SHA-256", &run.rows_sha256);
-    fact("settings, SHA-256", &run.identity);
-    if let Some(seconds) = run.summary.as_ref().and_then(|s| s["wall_seconds"].as_f64()) {
-        fact("time", &duration(seconds));
-    }
-    let _ = writeln!(out, "</dl><pre>{}</pre>", escape(&run.config));
-    if let Some(manifest) = &run.manifest {
-        let text = serde_json::to_string_pretty(manifest).expect("plain data");
-        let _ = writeln!(out, "<pre>{}</pre>", escape(&text));
-    }
-    out.push_str("</details>\n");
 }

@@ -130,7 +130,16 @@ mod tests {
         sets.iter().for_each(|set| overrides.set(set).unwrap());
         let config = Config::resolve(&Default::default(), RunConfig::new("sac", robot, 0, 100), &overrides).unwrap();
         let (text, source) = (String::new(), "x".into());
-        RunRows { source, config, episodes: vec![], text, summary: None, manifest: None, plan_study: None }
+        RunRows {
+            source,
+            config,
+            episodes: vec![],
+            text,
+            summary: None,
+            manifest: None,
+            plan_study: None,
+            fall_study: None,
+        }
     }
 
     fn titles(runs: &[RunRows]) -> Vec<String> {

@@ -10,8 +10,9 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use sskp_blocks::checkpoint::{self, Loader, Saver};
 use sskp_blocks::judge::{FORESIGHT, Reliability};
+use sskp_blocks::keep::Moment;
 use sskp_blocks::record::{EpisodeRow, Metrics, Recorder};
-use sskp_blocks::run::Clock;
+use sskp_blocks::run::{Clock, Times};
 use sskp_blocks::{Error, Result};
 
 use crate::config::{Config, EPOCH};
@@ -22,12 +23,19 @@ use sskp_blocks::files::write_whole;
 
 mod lock;
 mod log;
+pub mod moments;
 
 pub use lock::Lock;
 use log::Log;
+use moments::Moments;
 
 /// How many of the last episodes the progress display and `Metrics/EpRet` average over.
 const RECENT: usize = 20;
+
+/// Where the time went, while the run goes on: for whoever watches. No part of what resuming reproduces.
+pub const TIME: &str = "time.json";
+/// Seconds between two of it.
+const TIME_EVERY: f64 = 10.0;
 
 /// Reads and writes one run's folder.
 pub struct RunDir {
@@ -41,6 +49,9 @@ pub struct RunDir {
     progress_columns: Vec<String>,
     events: Log,
     anomalies: Log,
+    moments: Moments,
+    /// When [`TIME`] was written last.
+    timed: Option<Instant>,
     recent: Vec<EpisodeRow>,
     last_checkpoint: u64,
     snapshot_every: u64,
@@ -131,6 +142,7 @@ impl RunDir {
                 dir.progress.cut(0)?;
                 dir.events.cut(0)?;
                 dir.anomalies.cut(0)?;
+                dir.moments.load(None)?;
                 dir.episodes.cut(0)?;
                 dir.episodes.line(episodes::COLUMNS)?;
             }
@@ -146,6 +158,7 @@ impl RunDir {
                 dir.episodes.cut(state.episodes)?;
                 dir.progress.cut(state.progress)?;
                 dir.anomalies.cut(state.anomalies)?;
+                dir.moments.load(Some(loader))?;
                 dir.earlier_seconds = state.wall_seconds;
                 dir.last_checkpoint = loader.manifest.steps;
                 dir.last_snapshot = state.last_snapshot;
@@ -184,6 +197,8 @@ impl RunDir {
             progress_columns: Vec::new(),
             events: log(events::FILE),
             anomalies: log("anomalies.csv"),
+            moments: Moments::new(path.join(moments::FILE), config.run.keep_violations),
+            timed: None,
             recent: Vec::new(),
             last_checkpoint: 0,
             snapshot_every: config.run.policy_every,
@@ -292,6 +307,25 @@ impl Recorder for RunDir {
         self.events.append(&[beginning, events::of_row(&self.progress_columns, &line)].concat())
     }
 
+    fn keeps_moments(&self) -> bool {
+        self.moments.wanted()
+    }
+
+    fn moment(&mut self, moment: &Moment) -> Result<()> {
+        self.moments.add(moment)
+    }
+
+    fn times(&mut self, at: Clock, times: &Times) -> Result<()> {
+        if self.timed.is_some_and(|last| last.elapsed().as_secs_f64() < TIME_EVERY) {
+            return Ok(());
+        }
+        self.timed = Some(Instant::now());
+        let split: serde_json::Map<String, serde_json::Value> =
+            times.iter().map(|(phase, time)| (phase.to_string(), time.as_secs_f64().into())).collect();
+        let now = serde_json::json!({ "steps": at.steps, "wall_seconds": self.wall_seconds(), "time_split": split });
+        write_whole(&self.path.join(TIME), format!("{now:#}\n").as_bytes())
+    }
+
     fn checkpoint_due(&self, at: Clock) -> bool {
         at.steps >= self.last_checkpoint + self.every || self.snapshot_due(at)
     }
@@ -307,6 +341,7 @@ impl Recorder for RunDir {
         for log in [&self.episodes, &self.progress, &self.events, &self.anomalies] {
             log.sync()?;
         }
+        self.moments.sync()?;
         let files = FileState {
             episodes: self.episodes.bytes,
             progress: self.progress.bytes,
@@ -317,6 +352,7 @@ impl Recorder for RunDir {
             config: self.config.clone(),
         };
         state.json("files", &files);
+        self.moments.save(state);
         self.calibration = state.value(FORESIGHT);
         checkpoint::write(&self.path.join("checkpoints"), &self.identity, at.steps, state, self.keep)?;
         self.last_checkpoint = at.steps;

@@ -65,6 +65,7 @@ pub fn run(robot: &str, method: &str, seed: u64) -> RunRows {
         })),
         manifest: Some(serde_json::json!({ "mujoco": "3.17.0" })),
         plan_study: method.starts_with("sskp").then_some(study),
+        fall_study: None,
     }
 }
 

@@ -36,6 +36,7 @@ pub fn go(config: &Config, path: &Path) -> train::Summary {
 pub fn bytes(path: &Path) -> Vec<(String, Vec<u8>)> {
     let newest = sskp_blocks::checkpoint::list(&path.join("checkpoints")).pop().expect("a last checkpoint");
     let mut files = vec![("episodes.csv".to_string(), fs::read(path.join("episodes.csv")).unwrap())];
+    files.push(("violations.bin".to_string(), fs::read(path.join("violations.bin")).unwrap_or_default()));
     for entry in fs::read_dir(&newest).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|e| e == "safetensors") {

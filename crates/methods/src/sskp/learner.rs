@@ -169,6 +169,11 @@ impl Sskp {
         z
     }
 
+    /// What [`Sskp::plan`] predicted of the skill it gave; none where no risk is learnt.
+    pub(crate) fn predicted_risk(&self) -> Option<f32> {
+        self.uses_risk().then_some(self.predicted.risk as f32)
+    }
+
     /// Executes a skill: the decoder's mean, clipped to what a robot can do.
     pub(crate) fn play(&mut self, z: &[f32], run: &mut Run) -> Result<()> {
         let Self { skills, segment, next_state, .. } = self;

@@ -22,6 +22,7 @@ impl Sskp {
                 let planning = Instant::now();
                 self.observe(run.state());
                 let z = self.plan();
+                self.predicted_risk().into_iter().for_each(|risk| run.predict(risk));
                 run.add_time("planning", planning);
                 // Lines 5–7: a_t:t+H−1 from the decoder p_ν(·|z_t), executed until c > 0; gives r̃_t and s_t'.
                 self.play(&z, run)?;

@@ -20,6 +20,7 @@ impl SskpPlus {
                 self.base.observe(run.state());
                 self.base.policy_now.widen(self.caution.spread(&self.config) as f32);
                 let z = self.base.plan();
+                self.base.predicted_risk().into_iter().for_each(|risk| run.predict(risk));
                 run.add_time("planning", planning);
                 // Lines 5–7: the skill, with noise on its actions.
                 self.play(&z, run)?;
