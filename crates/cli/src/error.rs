@@ -23,6 +23,24 @@ pub fn usage(text: impl Into<String>) -> Error {
     Error::new(Usage(text.into()))
 }
 
+/// Marks what is no error: the work was stopped, or is another process's, and the same command goes on. Exit code 75, which mail
+/// programs and schedulers know as "try again later" (`EX_TEMPFAIL`).
+#[derive(Debug)]
+struct ToBeContinued(String);
+
+impl fmt::Display for ToBeContinued {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ToBeContinued {}
+
+/// Work that is to be continued.
+pub fn to_be_continued(text: impl Into<String>) -> Error {
+    Error::new(ToBeContinued(text.into()))
+}
+
 /// Says that a checkpoint cannot be used and the one before it is tried.
 pub fn older_checkpoint(error: &sskp_blocks::Error) {
     eprintln!("warning: {error}; trying the one before it");
@@ -44,6 +62,10 @@ impl<T, E: Into<Error>> OrUsage<T> for std::result::Result<T, E> {
 pub fn report(error: &Error) -> ExitCode {
     if is_closed_pipe(error) {
         return ExitCode::SUCCESS;
+    }
+    if error.downcast_ref::<ToBeContinued>().is_some() {
+        eprintln!("to be continued: {}", sentence(error));
+        return ExitCode::from(75);
     }
     eprintln!("error: {}", sentence(error));
     ExitCode::from(if error.downcast_ref::<Usage>().is_some() { 2 } else { 1 })

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use sskp_blocks::env::Env;
 use sskp_blocks::registry::EnvOptions;
 use sskp_lab::config::Overrides;
@@ -65,7 +65,7 @@ pub fn whole(text: &str) -> Result<u64, String> {
     10u64.checked_pow(zeros).and_then(|power| number.checked_mul(power)).ok_or_else(wanted)
 }
 
-/// Ctrl-C, SIGTERM and SIGHUP (a terminal that was closed): the first asks the run to write a checkpoint and leave, a second Ctrl-C leaves at once.
+/// Ctrl-C, SIGTERM, SIGUSR1 and SIGHUP (a terminal that was closed): the first asks the run to write a checkpoint and leave, a second Ctrl-C leaves at once.
 pub struct Signals(Arc<AtomicBool>);
 
 impl Signals {
@@ -77,6 +77,8 @@ impl Signals {
         signal_hook::flag::register(SIGINT, Arc::clone(&stop))?;
         signal_hook::flag::register(SIGTERM, Arc::clone(&stop))?;
         signal_hook::flag::register(SIGHUP, Arc::clone(&stop))?;
+        // Schedulers send it before a time limit.
+        signal_hook::flag::register(SIGUSR1, Arc::clone(&stop))?;
         Ok(Self(stop))
     }
 

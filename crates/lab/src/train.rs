@@ -19,7 +19,7 @@ use sskp_methods::{Method, Setup};
 
 use crate::config::{Config, RunConfig};
 use crate::registry::Registry;
-use crate::run_dir::RunDir;
+use crate::run_dir::{Claim, RunDir};
 use crate::{data, places, run_dir};
 use sskp_blocks::files::write_whole;
 
@@ -70,6 +70,8 @@ pub struct Session {
     pub quiet: bool,
     /// Folder of fitted models that other runs may use ([`crate::places::model_cache`]); none to keep nothing.
     pub cache: Option<PathBuf>,
+    /// The right to write the run, where others may want to; none where the folder's lock is enough.
+    pub claim: Option<Arc<Claim>>,
 }
 
 impl Session {
@@ -136,7 +138,8 @@ impl Prepared {
     pub fn train(self, path: &Path) -> Result<Summary> {
         let Self { config, session, env, method, demos } = self;
         let model = session.registry.env(&config.run.env)?.model.clone();
-        let dir = RunDir::create(path, &config, model.as_deref(), session.stop, session.quiet)?;
+        let mut dir = RunDir::create(path, &config, model.as_deref(), session.stop, session.quiet)?;
+        dir.guard(session.claim);
         drive(&config, path, dir, env, method, None, demos)
     }
 }
@@ -167,7 +170,11 @@ pub fn resume(path: &Path, total_steps: Option<u64>, session: Session, refused: 
         }
     }
     let (env, method) = build(&session.registry, &config, session.cache.as_deref())?;
-    let (dir, checkpoint) = RunDir::reopen(path, &config, session.stop, session.quiet, refused)?;
+    if let Some(claim) = &session.claim {
+        claim.check()?;
+    }
+    let (mut dir, checkpoint) = RunDir::reopen(path, &config, session.stop, session.quiet, refused)?;
+    dir.guard(session.claim);
     let mut demos = None;
     if checkpoint.is_none() {
         demos = first_demonstrations(&session.registry, &mut config, &*env, &*method).map_err(|e| {
@@ -363,6 +370,7 @@ fn finish(
     time_split: BTreeMap<String, f64>,
 ) -> Result<Summary> {
     dir.finish();
+    dir.still_ours()?;
     let summary = summarise(config, clock, &dir, finished, time_split);
     let text = serde_json::to_string_pretty(&summary).expect("plain data") + "\n";
     write_whole(&path.join(SUMMARY), text.as_bytes())?;

@@ -62,7 +62,7 @@ fn registry(stop: &Stop, stop_after: u64) -> Registry {
 /// A session whose run is asked to stop after so many steps of its own.
 fn session(stop_after: u64) -> Session {
     let stop = Stop::default();
-    Session { registry: registry(&stop, stop_after), stop, quiet: true, cache: None }
+    Session { registry: registry(&stop, stop_after), stop, quiet: true, ..Session::default() }
 }
 
 fn config(registry: &Registry, algo: &str) -> sskp_blocks::Result<Config> {

@@ -19,9 +19,11 @@ use crate::display::Display;
 use crate::{episodes, events, manifest};
 use sskp_blocks::files::write_whole;
 
+pub mod claim;
 mod lock;
 mod log;
 
+pub use claim::Claim;
 pub use lock::Lock;
 use log::Log;
 
@@ -49,6 +51,7 @@ pub struct RunDir {
     started: Instant,
     earlier_seconds: f64,
     calibration: Option<Reliability>,
+    claim: Option<Arc<Claim>>,
     /// Held as long as this process writes the run.
     _lock: Lock,
 }
@@ -191,8 +194,19 @@ impl RunDir {
             started: Instant::now(),
             earlier_seconds: 0.0,
             calibration: None,
+            claim: None,
             _lock: lock,
         }
+    }
+
+    /// From now on nothing is written without this right.
+    pub fn guard(&mut self, claim: Option<Arc<Claim>>) {
+        self.claim = claim;
+    }
+
+    /// An error if another process may be writing this run by now.
+    pub fn still_ours(&self) -> Result<()> {
+        self.claim.as_ref().map_or(Ok(()), |claim| claim.check())
     }
 
     /// Wall-clock seconds of the run, all its parts together.
@@ -231,6 +245,7 @@ impl RunDir {
 
 impl Recorder for RunDir {
     fn episode(&mut self, row: &EpisodeRow) -> Result<()> {
+        self.still_ours()?;
         self.episodes.line(&episodes::line(row))?;
         if let Some(anomaly) = row.anomaly {
             if self.anomalies.bytes == 0 {
@@ -249,6 +264,7 @@ impl Recorder for RunDir {
         if self.recent.is_empty() {
             return Ok(());
         }
+        self.still_ours()?;
         let wall = self.wall_seconds();
         let mut values: Vec<(&str, f64)> = vec![
             ("Train/Epoch", at.steps as f64 / EPOCH as f64),
@@ -280,6 +296,7 @@ impl Recorder for RunDir {
     }
 
     fn checkpoint(&mut self, at: Clock, state: &mut Saver, whole: bool) -> Result<()> {
+        self.still_ours()?;
         if self.snapshot_due(at) {
             checkpoint::write_snapshot(&self.path.join("policies"), &self.identity, at.steps, state)?;
             self.last_snapshot = at.steps;

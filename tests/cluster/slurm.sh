@@ -1,0 +1,150 @@
+#!/bin/bash
+# A grid of 12 toy cells on a real Slurm of one node, disturbed in every way it can be, against an undisturbed sweep.
+#
+#   tests/cluster/slurm.sh PROGRAM
+#
+# Starts a Slurm of its own (slurmctld and slurmd, with files and ports of its own) in a temporary folder: no cluster that is there is touched. All 12
+# cells run at once; the time limit is the shortest that Slurm has, a minute, and Slurm asks for checkpoints at its ticks of half a
+# minute; meanwhile tasks are requeued and workers killed with -9 at random. Ends with 0 if every row is that of the undisturbed sweep and
+# every cell was interrupted at least twice.
+set -eu -o pipefail
+program=$(realpath "$1")
+steps=${STEPS:-14000}
+cells=12
+home=$(mktemp -d)
+node=$(hostname -s)
+export SLURM_CONF=$home/slurm.conf SSKP_CACHE=$home/cache
+
+say() { echo "$(date -u +%T) $*"; }
+clean() {
+    scancel --me 2>/dev/null || true
+    for name in slurmd slurmctld; do
+        [ -f "$home/$name.pid" ] && kill "$(cat "$home/$name.pid")" 2>/dev/null || true
+    done
+    rm -rf "$home"
+}
+trap clean EXIT
+
+mkdir "$home/state" "$home/spool"
+cat > "$SLURM_CONF" <<CONF
+ClusterName=test
+SlurmctldHost=$node
+SlurmUser=$(id -un)
+SlurmdUser=$(id -un)
+AuthType=auth/none
+CredType=cred/none
+# How long a requeued job waits; two minutes where nothing is said.
+AuthInfo=cred_expire=3
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+StateSaveLocation=$home/state
+SlurmdSpoolDir=$home/spool
+SlurmctldPidFile=$home/slurmctld.pid
+SlurmdPidFile=$home/slurmd.pid
+SlurmctldLogFile=$home/slurmctld.log
+SlurmdLogFile=$home/slurmd.log
+SlurmctldPort=26817
+SlurmdPort=26818
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=sched_interval=2,bf_interval=5
+# As many tasks at once as there are cells, whatever the machine has.
+SlurmdParameters=config_overrides
+ReturnToService=2
+KillWait=10
+NodeName=$node CPUs=$cells State=UNKNOWN
+PartitionName=short Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+CONF
+slurmctld
+slurmd
+for _ in $(seq 30); do
+    sinfo -h -o %T | grep -q idle && break
+    sleep 1
+done
+sinfo -h -o "Slurm has the partition %P with %D node, %c CPUs, %T"
+
+cat > "$home/grid.toml" <<GRID
+out = "runs"
+steps = $steps
+seeds = [0, 1, 2, 3, 4, 5]
+[set.run]
+checkpoint_every = 500
+[set.sac]
+random_steps = 500
+batch = 32
+learner.width = 32
+[set.ssac]
+random_steps = 500
+batch = 32
+learner.width = 32
+[[cells]]
+robots = ["toy"]
+methods = ["sac", "ssac"]
+GRID
+sweep() { "$program" sweep "$home/grid.toml" --out "$home/runs" "$@"; }
+
+say "undisturbed, here"
+"$program" sweep "$home/grid.toml" --out "$home/whole" --jobs 2 --quiet
+
+say "what cannot work is one sentence"
+refused() {
+    local text
+    if text=$(sweep --engine slurm "$@" 2>&1); then
+        echo "it was not refused: $*"
+        exit 1
+    fi
+    [ "$(echo "$text" | wc -l)" = 1 ] || { echo "more than one sentence: $text"; exit 1; }
+    echo "  $text"
+}
+refused --partition nowhere
+PATH=/nowhere refused
+
+say "on Slurm, disturbed"
+sweep --engine slurm --partition short --time 1 --warning 10
+sweep --engine slurm --partition short --time 1 --warning 10
+RANDOM=17
+start=$SECONDS
+kills=0 requeues=0
+while :; do
+    sleep 4
+    "$program" sweep "$home/grid.toml" --out "$home/runs" --list > "$home/list"
+    done=$(grep -c ' finished ' "$home/list" || true)
+    [ "$done" = "$cells" ] && break
+    if [ $((SECONDS - start)) -gt 900 ]; then
+        echo "not done after 15 minutes"
+        sweep --status
+        tail -n 5 "$home"/runs/slurm/*.log
+        exit 1
+    fi
+    # Nothing waits and nothing runs, and cells are open: a task's own shell was lost. The same command submits what is left.
+    [ -n "$(squeue -h)" ] || sweep --engine slurm --partition short --time 1 --warning 10
+    mapfile -t workers < <(pgrep -f "^$program sweep $home/grid.toml .*--cell" || true)
+    if [ ${#workers[@]} -gt 0 ] && [ $((RANDOM % 2)) = 0 ]; then
+        kill -9 "${workers[$((RANDOM % ${#workers[@]}))]}" 2>/dev/null && kills=$((kills + 1)) || true
+    fi
+    mapfile -t tasks < <(squeue -h -r -t R -o %i)
+    if [ ${#tasks[@]} -gt 0 ] && [ $((RANDOM % 3)) = 0 ]; then
+        scontrol requeue "${tasks[$((RANDOM % ${#tasks[@]}))]}" && requeues=$((requeues + 1)) || true
+    fi
+    if [ $(((SECONDS - start) / 30)) != "${shown:-0}" ]; then
+        shown=$(((SECONDS - start) / 30))
+        say "$done finished, $kills workers killed, $requeues tasks requeued by hand"
+        [ "$shown" != 1 ] || sweep --status
+    fi
+done
+say "all finished after $((SECONDS - start)) s: $kills workers killed, $requeues tasks requeued by hand"
+sweep --status
+
+least=1000
+for folder in "$home"/runs/toy/*/seed-*; do
+    part=${folder#"$home/runs/"}
+    claims=$(find "$folder/.claims" -name '[0-9]*' ! -name '*-ended' | wc -l)
+    [ "$claims" -lt "$least" ] && least=$claims
+    cmp "$folder/episodes.csv" "$home/whole/$part/episodes.csv"
+    echo "  $part: run in $claims parts, rows the same: $(sha256sum < "$folder/episodes.csv" | cut -c1-12)"
+done
+if [ "$least" -lt 3 ]; then
+    echo "a cell was interrupted less than twice: give it more STEPS than $steps"
+    exit 1
+fi
+say "12 cells, each in at least $least parts, have the rows of the undisturbed sweep"
