@@ -9,7 +9,6 @@
 # every cell was interrupted at least twice.
 set -eu -o pipefail
 program=$(realpath "$1")
-steps=${STEPS:-14000}
 cells=12
 home=$(mktemp -d)
 node=$(hostname -s)
@@ -63,9 +62,10 @@ for _ in $(seq 30); do
 done
 sinfo -h -o "Slurm has the partition %P with %D node, %c CPUs, %T"
 
-cat > "$home/grid.toml" <<GRID
+grid() {
+    cat > "$home/grid.toml" <<GRID
 out = "runs"
-steps = $steps
+steps = $1
 seeds = [0, 1, 2, 3, 4, 5]
 [set.run]
 checkpoint_every = 500
@@ -81,6 +81,16 @@ learner.width = 32
 robots = ["toy"]
 methods = ["sac", "ssac"]
 GRID
+}
+# Long enough on this machine, as busy as it is, for all cells at once to take a minute and a half.
+probe=2000
+grid $probe
+began=$(date +%s%N)
+"$program" sweep "$home/grid.toml" --out "$home/probe" --jobs 2 --quiet > "$home/said"
+took=$((($(date +%s%N) - began) / 1000000))
+steps=$((probe * 90000 / took))
+grid $steps
+say "12 cells of $steps steps; of $probe they took $took ms"
 sweep() { "$program" sweep "$home/grid.toml" --out "$home/runs" "$@"; }
 
 say "undisturbed, here"
@@ -89,15 +99,15 @@ say "undisturbed, here"
 say "what cannot work is one sentence"
 refused() {
     local text
-    if text=$(sweep --engine slurm "$@" 2>&1); then
+    if text=$(env "$1" "$program" sweep "$home/grid.toml" --out "$home/runs" --engine slurm "${@:2}" 2>&1); then
         echo "it was not refused: $*"
         exit 1
     fi
     [ "$(echo "$text" | wc -l)" = 1 ] || { echo "more than one sentence: $text"; exit 1; }
     echo "  $text"
 }
-refused --partition nowhere
-PATH=/nowhere refused
+refused PATH="$PATH" --partition nowhere
+refused PATH=/nowhere
 
 say "on Slurm, disturbed"
 sweep --engine slurm --partition short --time 1 --warning 10
@@ -144,7 +154,7 @@ for folder in "$home"/runs/toy/*/seed-*; do
     echo "  $part: run in $claims parts, rows the same: $(sha256sum < "$folder/episodes.csv" | cut -c1-12)"
 done
 if [ "$least" -lt 3 ]; then
-    echo "a cell was interrupted less than twice: give it more STEPS than $steps"
+    echo "a cell was interrupted less than twice"
     exit 1
 fi
 say "12 cells, each in at least $least parts, have the rows of the undisturbed sweep"
