@@ -82,19 +82,19 @@ robots = ["toy"]
 methods = ["sac", "ssac"]
 GRID
 }
-# Long enough on this machine, as busy as it is, for all cells at once to take a minute and a half.
-probe=2000
+# Long enough on this machine, as busy as it is, for all cells at once to take two minutes: several of the lives that Slurm gives them.
+probe=8000
 grid $probe
 began=$(date +%s%N)
-"$program" sweep "$home/grid.toml" --out "$home/probe" --jobs 2 --quiet > "$home/said"
+"$program" sweep "$home/grid.toml" --out "$home/probe" --jobs $cells --quiet > "$home/said"
 took=$((($(date +%s%N) - began) / 1000000))
-steps=$((probe * 90000 / took))
+steps=$((probe * 120000 / took))
 grid $steps
 say "12 cells of $steps steps; of $probe they took $took ms"
 sweep() { "$program" sweep "$home/grid.toml" --out "$home/runs" "$@"; }
 
 say "undisturbed, here"
-"$program" sweep "$home/grid.toml" --out "$home/whole" --jobs 2 --quiet
+"$program" sweep "$home/grid.toml" --out "$home/whole" --jobs $cells --quiet
 
 say "what cannot work is one sentence"
 refused() {
@@ -113,10 +113,20 @@ say "on Slurm, disturbed"
 sweep --engine slurm --partition short --time 1 --warning 10
 sweep --engine slurm --partition short --time 1 --warning 10
 RANDOM=17
+# How often its cell was claimed, a random number, the process, the cell: of every worker that runs.
+workers() {
+    pgrep -af "^$program sweep $home/grid.toml .*--cell" | while read -r pid command; do
+        cell=${command#*--cell }
+        cell=${cell%% *}
+        folder=$(sed -n "$((cell + 1))p" "$home/runs/cells.txt" | cut -f2)
+        echo "$(claims "$home/runs/$folder") $RANDOM $pid $cell"
+    done
+}
+claims() { find "$1/.claims" -name '[0-9]*' ! -name '*-ended' | wc -l; }
 start=$SECONDS
 kills=0 requeues=0
 while :; do
-    sleep 4
+    sleep 2
     "$program" sweep "$home/grid.toml" --out "$home/runs" --list > "$home/list"
     done=$(grep -c ' finished ' "$home/list" || true)
     [ "$done" = "$cells" ] && break
@@ -128,13 +138,13 @@ while :; do
     fi
     # Nothing waits and nothing runs, and cells are open: a task's own shell was lost. The same command submits what is left.
     [ -n "$(squeue -h)" ] || sweep --engine slurm --partition short --time 1 --warning 10
-    mapfile -t workers < <(pgrep -f "^$program sweep $home/grid.toml .*--cell" || true)
-    if [ ${#workers[@]} -gt 0 ] && [ $((RANDOM % 2)) = 0 ]; then
-        kill -9 "${workers[$((RANDOM % ${#workers[@]}))]}" 2>/dev/null && kills=$((kills + 1)) || true
-    fi
-    mapfile -t tasks < <(squeue -h -r -t R -o %i)
-    if [ ${#tasks[@]} -gt 0 ] && [ $((RANDOM % 3)) = 0 ]; then
-        scontrol requeue "${tasks[$((RANDOM % ${#tasks[@]}))]}" && requeues=$((requeues + 1)) || true
+    # One of those that were disturbed least, at random, in a way that is chosen at random.
+    read -r _ _ worker cell < <(workers | sort -n | head -1) || continue
+    if [ $((RANDOM % 2)) = 0 ]; then
+        kill -9 "$worker" 2>/dev/null && kills=$((kills + 1)) || true
+    else
+        task=$(squeue -h -r -t R -o "%i %K" | awk -v cell="$cell" '$2 == cell { print $1 }')
+        [ -n "$task" ] && scontrol requeue "$task" && requeues=$((requeues + 1)) || true
     fi
     if [ $(((SECONDS - start) / 30)) != "${shown:-0}" ]; then
         shown=$(((SECONDS - start) / 30))
@@ -148,10 +158,10 @@ sweep --status
 least=1000
 for folder in "$home"/runs/toy/*/seed-*; do
     part=${folder#"$home/runs/"}
-    claims=$(find "$folder/.claims" -name '[0-9]*' ! -name '*-ended' | wc -l)
-    [ "$claims" -lt "$least" ] && least=$claims
+    parts=$(claims "$folder")
+    [ "$parts" -lt "$least" ] && least=$parts
     cmp "$folder/episodes.csv" "$home/whole/$part/episodes.csv"
-    echo "  $part: run in $claims parts, rows the same: $(sha256sum < "$folder/episodes.csv" | cut -c1-12)"
+    echo "  $part: run in $parts parts, rows the same: $(sha256sum < "$folder/episodes.csv" | cut -c1-12)"
 done
 if [ "$least" -lt 3 ]; then
     echo "a cell was interrupted less than twice"

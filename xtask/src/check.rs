@@ -91,7 +91,8 @@ pub fn run(root: &Path) -> Result<()> {
     let path = std::env::var_os("PATH");
     let slurm = ["sbatch", "slurmctld", "slurmd"].iter().all(|name| find_program(path.as_deref(), &[*name]).is_some());
     if slurm {
-        let arguments = ["test", "--workspace", "--release", "--test", "cells", "real_slurm", "--", "--ignored", "--nocapture"];
+        let arguments =
+            ["test", "--workspace", "--release", "--test", "cells", "real_slurm", "--", "--ignored", "--nocapture"];
         steps.push(step(root, "slurm", &arguments));
     }
 

@@ -96,7 +96,8 @@ fn a_cell_that_is_stopped_says_so_and_one_that_is_killed_goes_on_with_the_same_r
     assert!(status.contains("stopped") && status.contains("1 stopped, 1 new"), "{status}");
     // What was stopped twice and killed once has the bytes of a run that was not.
     let steps = (checkpoint(&folder).unwrap() + 150).to_string();
-    let sskp = |args: &[&str]| assert!(Command::new(program()).args(args).arg("--quiet").output().unwrap().status.success());
+    let sskp =
+        |args: &[&str]| assert!(Command::new(program()).args(args).arg("--quiet").output().unwrap().status.success());
     let (stopped, whole) = (folder.to_str().unwrap(), dir.path().join("whole"));
     sskp(&["resume", stopped, "-n", &steps]);
     let settings = format!("{stopped}/cell.toml");
@@ -117,7 +118,10 @@ fn a_cell_that_fails_says_with_what_and_the_next_try_clears_it() {
     let (code, _, text) = run(sweep(&file, &out, &["--cell", "0"]));
     assert!(code == 1 && text.contains("episodes.csv"), "{text}");
     let (_, status, _) = run(sweep(&file, &out, &["--status"]));
-    assert!(status.contains("failed") && status.contains("episodes.csv") && status.contains("1 failed, 1 new"), "{status}");
+    assert!(
+        status.contains("failed") && status.contains("episodes.csv") && status.contains("1 failed, 1 new"),
+        "{status}"
+    );
     fs::remove_dir(blocked).unwrap();
     let (code, said, text) = run(sweep(&file, &out, &["--cell", "0"]));
     assert_eq!((code, said.as_str()), (0, "sac on toy, seed 0 finished\n"), "{text}");
@@ -125,7 +129,10 @@ fn a_cell_that_fails_says_with_what_and_the_next_try_clears_it() {
     let page = dir.path().join("report.html");
     let report = Command::new(program()).arg("report").arg(&out).arg("--out").arg(&page).output().unwrap();
     let text = String::from_utf8(report.stderr).unwrap();
-    assert!(report.status.success() && text.contains("1 run of the grid has no rows yet: ssac on toy, seed 0"), "{text}");
+    assert!(
+        report.status.success() && text.contains("1 run of the grid has no rows yet: ssac on toy, seed 0"),
+        "{text}"
+    );
     assert!(fs::read_to_string(page).unwrap().contains("no rows yet"));
 }
 
@@ -144,7 +151,10 @@ fn what_cannot_work_is_one_sentence() {
     assert_eq!(run(sweep(&file, &out, &["--cell", "0"])).0, 0);
     // Two grids in one folder.
     let fewer = grid(dir.path(), 1, 300);
-    refused(sweep(&fewer, &out, &["--cell", "0"]), &["holds another grid", "cell 2 was \"sac on toy, seed 1\"", "--out"]);
+    refused(
+        sweep(&fewer, &out, &["--cell", "0"]),
+        &["holds another grid", "cell 2 was \"sac on toy, seed 1\"", "--out"],
+    );
     let file = grid(dir.path(), 2, 300);
     // No scheduler; a template that has lost its way.
     let mut nowhere = sweep(&file, &out, &["--engine", "slurm"]);
@@ -195,7 +205,8 @@ fn slurm_is_given_what_is_open_and_asked_what_it_has() {
     let (code, said, text) = slurm(&["--engine", "slurm", "--time", "2:00:00", "--array-limit", "2"]);
     assert!(code == 0 && said.contains("3 cells as array 12"), "{said}{text}");
     let script = fs::read_to_string(bin.path().join("given.sh")).unwrap();
-    for line in ["#SBATCH --array=1-3%2", "#SBATCH --time=2:00:00", "#SBATCH --requeue", "#SBATCH --signal=B:TERM@120"] {
+    for line in ["#SBATCH --array=1-3%2", "#SBATCH --time=2:00:00", "#SBATCH --requeue", "#SBATCH --signal=B:TERM@120"]
+    {
         assert!(script.lines().any(|l| l == line), "no {line} in {script}");
     }
     assert!(!script.contains("--partition") && script.contains(&format!("out='{}'", out.display())), "{script}");
@@ -204,7 +215,10 @@ fn slurm_is_given_what_is_open_and_asked_what_it_has() {
     assert!(said.contains("2 cells as array 12"), "{said}");
     assert!(fs::read_to_string(bin.path().join("given.sh")).unwrap().contains("--array=2-3\n"));
     let (_, status, _) = slurm(&["--status"]);
-    assert!(status.contains("Slurm 12: running on node3") && status.contains("node_fail with exit code 1:0"), "{status}");
+    assert!(
+        status.contains("Slurm 12: running on node3") && status.contains("node_fail with exit code 1:0"),
+        "{status}"
+    );
     assert!(!status.contains("Priority") && status.contains("1 of 4 finished, 3 new"), "{status}");
     // A script where the folder cannot be seen says so, and does nothing else.
     let script = script.replace(&file.display().to_string(), "/nowhere/grid.toml");
@@ -233,9 +247,15 @@ fn the_manifest_is_one_by_the_published_schema() {
     let path = dir.path().join("job.yaml");
     fs::write(&path, manifest).unwrap();
     let check = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cluster/check_manifest.py");
-    let output = Command::new(python).arg(check).arg(&path).args([file.as_os_str(), "6".as_ref(), "3".as_ref()]).output();
+    let output =
+        Command::new(python).arg(check).arg(&path).args([file.as_os_str(), "6".as_ref(), "3".as_ref()]).output();
     let output = output.unwrap();
-    assert!(output.status.success(), "{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// Run by `cargo xtask test` where Slurm is installed.

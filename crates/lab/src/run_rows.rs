@@ -175,7 +175,8 @@ pub fn missing(paths: &[PathBuf], all: &[RunRows]) -> Vec<String> {
     let mut missing = Vec::new();
     for path in paths {
         let text = fs::read_to_string(path.join(crate::sweep::CELLS)).unwrap_or_default();
-        let there: BTreeSet<PathBuf> = all.iter().filter(|rows| !rows.episodes.is_empty()).map(|r| r.source.clone()).collect();
+        let there: BTreeSet<PathBuf> =
+            all.iter().filter(|rows| !rows.episodes.is_empty()).map(|r| r.source.clone()).collect();
         for line in text.lines() {
             let Some((name, folder)) = line.split_once('\t') else { continue };
             if !there.contains(&path.join(folder)) {

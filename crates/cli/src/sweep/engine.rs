@@ -47,7 +47,7 @@ pub struct Options {
     /// Kubernetes: name of the persistent volume claim, shared by all pods (ReadWriteMany), where the runs lie
     #[arg(long, value_name = "NAME", requires = "engine", default_value = "sskp-runs")]
     volume: String,
-    /// Kubernetes: memory of a pod; a replay of a million steps of the largest robot needs about half of the default
+    /// Kubernetes: memory of a pod; a replay of a million steps alone may take 400 MB
     #[arg(long, value_name = "SIZE", requires = "engine", default_value = "4Gi")]
     memory: String,
 }
@@ -64,7 +64,9 @@ impl Options {
         let mut out = std::io::stdout().lock();
         if engine == Engine::Kubernetes {
             if !dry_run {
-                return Err(usage("sskp starts no Job by itself: add --dry-run, and pipe what it prints to kubectl apply -f -"));
+                return Err(usage(
+                    "sskp starts no Job by itself: add --dry-run, and pipe what it prints to kubectl apply -f -",
+                ));
             }
             let (image, volume, memory) = (self.image.clone(), self.volume.clone(), self.memory.clone());
             let kubernetes = Kubernetes { image, volume, memory, limit: self.array_limit };

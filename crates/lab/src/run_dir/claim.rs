@@ -382,7 +382,9 @@ mod tests {
         std::thread::sleep(Duration::from_millis(100));
         elsewhere(folder.path());
         assert!(take(folder.path(), 0.6).is_none());
-        assert!(matches!(look(folder.path()).unwrap(), Claimed::Perhaps(Some(holder), _) if holder.host == "elsewhere"));
+        assert!(
+            matches!(look(folder.path()).unwrap(), Claimed::Perhaps(Some(holder), _) if holder.host == "elsewhere")
+        );
         std::thread::sleep(Duration::from_millis(700));
         let next = take(folder.path(), 0.6).expect("nothing was heard of it");
         assert!(claim.check().is_err() && claim.lost(), "it wakes up, and finds another one");

@@ -134,9 +134,8 @@ fn claim(folder: &Path, stale: Duration, stop: &Stop) -> Result<std::result::Res
             Attempt::Mine(claim) => return Ok(Ok(claim)),
             Attempt::Theirs(claimed) => claimed,
         };
-        let elsewhere = |holder: &Holder| {
-            Ok(Err(Ended::Elsewhere(format!("{} is being run by {holder}", folder.display()))))
-        };
+        let elsewhere =
+            |holder: &Holder| Ok(Err(Ended::Elsewhere(format!("{} is being run by {holder}", folder.display()))));
         match claimed {
             Claimed::Held(holder) => return elsewhere(&holder),
             Claimed::Perhaps(Some(holder), age) => match &before {

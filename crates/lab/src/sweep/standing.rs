@@ -101,9 +101,8 @@ fn speed(progress: &Path) -> f64 {
     let mut lines = text.lines();
     let columns: Vec<&str> = lines.next().unwrap_or("").split(',').collect();
     let last: Vec<&str> = lines.next_back().unwrap_or("").split(',').collect();
-    let value = |name: &str| -> Option<f64> {
-        last.get(columns.iter().position(|column| *column == name)?)?.parse().ok()
-    };
+    let value =
+        |name: &str| -> Option<f64> { last.get(columns.iter().position(|column| *column == name)?)?.parse().ok() };
     match (value("TotalEnvSteps"), value("Time/Total")) {
         (Some(steps), Some(seconds)) => steps / seconds,
         _ => f64::NAN,
