@@ -32,8 +32,8 @@ SlurmUser=$(id -un)
 SlurmdUser=$(id -un)
 AuthType=auth/none
 CredType=cred/none
-# How long a requeued job waits; two minutes where nothing is said.
-AuthInfo=cred_expire=3
+# How long a requeued job waits; two minutes where nothing is said, or less than this.
+AuthInfo=cred_expire=5
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 StateSaveLocation=$home/state
@@ -82,13 +82,13 @@ robots = ["toy"]
 methods = ["sac", "ssac"]
 GRID
 }
-# Long enough on this machine, as busy as it is, for all cells at once to take two minutes: several of the lives that Slurm gives them.
+# Long enough on this machine, as busy as it is, for all cells at once to take a minute.
 probe=8000
 grid $probe
 began=$(date +%s%N)
 "$program" sweep "$home/grid.toml" --out "$home/probe" --jobs $cells --quiet > "$home/said"
 took=$((($(date +%s%N) - began) / 1000000))
-steps=$((probe * 120000 / took))
+steps=$((probe * 60000 / took))
 grid $steps
 say "12 cells of $steps steps; of $probe they took $took ms"
 sweep() { "$program" sweep "$home/grid.toml" --out "$home/runs" "$@"; }
@@ -113,6 +113,7 @@ say "on Slurm, disturbed"
 sweep --engine slurm --partition short --time 1 --warning 10
 sweep --engine slurm --partition short --time 1 --warning 10
 RANDOM=17
+most=5
 # How often its cell was claimed, a random number, the process, the cell: of every worker that runs.
 workers() {
     pgrep -af "^$program sweep $home/grid.toml .*--cell" | while read -r pid command; do
@@ -126,9 +127,8 @@ claims() { find "$1/.claims" -name '[0-9]*' ! -name '*-ended' | wc -l; }
 start=$SECONDS
 kills=0 requeues=0
 while :; do
-    sleep 2
-    "$program" sweep "$home/grid.toml" --out "$home/runs" --list > "$home/list"
-    done=$(grep -c ' finished ' "$home/list" || true)
+    sleep 0.5
+    done=$(cat "$home"/runs/toy/*/*/summary.json 2>/dev/null | grep -c '"finished": true' || true)
     [ "$done" = "$cells" ] && break
     if [ $((SECONDS - start)) -gt 900 ]; then
         echo "not done after 15 minutes"
@@ -138,9 +138,11 @@ while :; do
     fi
     # Nothing waits and nothing runs, and cells are open: a task's own shell was lost. The same command submits what is left.
     [ -n "$(squeue -h)" ] || sweep --engine slurm --partition short --time 1 --warning 10
-    # One of those that were disturbed least, at random, in a way that is chosen at random.
-    read -r _ _ worker cell < <(workers | sort -n | head -1) || continue
-    if [ $((RANDOM % 2)) = 0 ]; then
+    # One of those that were disturbed least, at random, in a way that is chosen at random; until each has had its share.
+    read -r parts _ worker cell < <(workers | sort -n | head -1) || true
+    if [ "${parts:-$most}" -ge $most ]; then
+        :
+    elif [ $((RANDOM % 2)) = 0 ]; then
         kill -9 "$worker" 2>/dev/null && kills=$((kills + 1)) || true
     else
         task=$(squeue -h -r -t R -o "%i %K" | awk -v cell="$cell" '$2 == cell { print $1 }')

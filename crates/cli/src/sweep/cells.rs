@@ -34,7 +34,7 @@ pub fn status(sweep: &Sweep) -> Result<()> {
     let queued = queue(&sweep.out).unwrap_or_default();
     let ended = ended_badly(&sweep.out);
     let mut out = std::io::stdout().lock();
-    let mut table = Table::new(&["cell", "name", "state", "steps", "left", ""]).right(&[0, 3, 4]);
+    let mut table = Table::new(&["cell", "name", "state", "steps", "left", "where, or why"]).right(&[0, 3, 4]);
     for (index, cell) in all.iter().enumerate().filter(|(_, cell)| cell.place != Place::Finished) {
         let slurm = queued.get(&index).or(ended.get(&index)).map_or("", String::as_str);
         let notes: Vec<&str> = [cell.place.note(), slurm].into_iter().filter(|note| !note.is_empty()).collect();
