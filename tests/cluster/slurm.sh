@@ -82,13 +82,13 @@ robots = ["toy"]
 methods = ["sac", "ssac"]
 GRID
 }
-# Long enough on this machine, as busy as it is, for all cells at once to take a minute.
+# Long enough on this machine, as busy as it is, for all cells at once to take two minutes.
 probe=8000
 grid $probe
 began=$(date +%s%N)
 "$program" sweep "$home/grid.toml" --out "$home/probe" --jobs $cells --quiet > "$home/said"
 took=$((($(date +%s%N) - began) / 1000000))
-steps=$((probe * 60000 / took))
+steps=$((probe * 120000 / took))
 grid $steps
 say "12 cells of $steps steps; of $probe they took $took ms"
 sweep() { "$program" sweep "$home/grid.toml" --out "$home/runs" "$@"; }
@@ -113,17 +113,17 @@ say "on Slurm, disturbed"
 sweep --engine slurm --partition short --time 1 --warning 10
 sweep --engine slurm --partition short --time 1 --warning 10
 RANDOM=17
-most=5
-# How often its cell was claimed, a random number, the process, the cell: of every worker that runs.
+share=3
+# How often its cell was claimed, the process, the cell: of every worker that runs.
 workers() {
     pgrep -af "^$program sweep $home/grid.toml .*--cell" | while read -r pid command; do
         cell=${command#*--cell }
         cell=${cell%% *}
         folder=$(sed -n "$((cell + 1))p" "$home/runs/cells.txt" | cut -f2)
-        echo "$(claims "$home/runs/$folder") $RANDOM $pid $cell"
+        echo "$(claims "$home/runs/$folder") $pid $cell"
     done
 }
-claims() { find "$1/.claims" -name '[0-9]*' ! -name '*-ended' | wc -l; }
+claims() { find "$1/.claims" -name '[0-9]*' ! -name '*-ended' 2>/dev/null | wc -l; }
 start=$SECONDS
 kills=0 requeues=0
 while :; do
@@ -138,23 +138,26 @@ while :; do
     fi
     # Nothing waits and nothing runs, and cells are open: a task's own shell was lost. The same command submits what is left.
     [ -n "$(squeue -h)" ] || sweep --engine slurm --partition short --time 1 --warning 10
-    # One of those that were disturbed least, at random, in a way that is chosen at random; until each has had its share.
-    read -r parts _ worker cell < <(workers | sort -n | head -1) || true
-    if [ "${parts:-$most}" -ge $most ]; then
-        :
-    elif [ $((RANDOM % 2)) = 0 ]; then
-        kill -9 "$worker" 2>/dev/null && kills=$((kills + 1)) || true
-    else
-        task=$(squeue -h -r -t R -o "%i %K" | awk -v cell="$cell" '$2 == cell { print $1 }')
-        [ -n "$task" ] && scontrol requeue "$task" && requeues=$((requeues + 1)) || true
-    fi
+    # Every worker of a cell that has not had its share, and now and then another one, in a way that is chosen at random.
+    while read -r parts worker cell; do
+        if [ "$parts" -ge "$share" ] && [ $((RANDOM % 20)) != 0 ]; then
+            continue
+        fi
+        if [ $((RANDOM % 2)) = 0 ]; then
+            kill -9 "$worker" 2>/dev/null && kills=$((kills + 1)) || true
+        else
+            task=$(squeue -h -r -t R -o "%i %K" | awk -v cell="$cell" '$2 == cell { print $1 }')
+            [ -n "$task" ] && scontrol requeue "$task" && requeues=$((requeues + 1)) || true
+        fi
+    done < <(workers)
     if [ $(((SECONDS - start) / 30)) != "${shown:-0}" ]; then
         shown=$(((SECONDS - start) / 30))
         say "$done finished, $kills workers killed, $requeues tasks requeued by hand"
         [ "$shown" != 1 ] || sweep --status
     fi
 done
-say "all finished after $((SECONDS - start)) s: $kills workers killed, $requeues tasks requeued by hand"
+limits=$(grep -l "was stopped" "$home"/runs/slurm/*.log | wc -l || true)
+say "all finished after $((SECONDS - start)) s: $kills workers killed, $requeues tasks requeued by hand, $limits cells stopped by a signal"
 sweep --status
 
 least=1000
