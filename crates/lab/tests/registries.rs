@@ -199,7 +199,7 @@ fn toy_task(algo: &str) -> (Vec<String>, u64, f64, usize) {
                 keys.extend(["adapt.warm_up_steps=500", "adapt.decoder_rate=1e-3", "adapt.patience=500.0"]);
                 // With a hold of 0.03 one seed in six collapses after it has learnt all there is, and falls six times in a row.
                 keys.push("adapt.hold=0.1");
-                keys.extend(["adapt.allowed=1e-3", "adapt.follow=1e-3", "adapt.gamma=0.95", "adapt.risk_gamma=0.9"]);
+                keys.extend(["adapt.allowed=1e-3", "adapt.follow=1e-3"]);
             }
             let sets = with_demos(set(&keys));
             match algo {

@@ -2,7 +2,6 @@
 //!
 //! ```text
 //! m = (n₀ + violations so far)/(ρ*·(t₀ + steps so far)), inside caution_bounds;  n₀ such that m begins at first_caution
-//! k = doubt + more_doubt·min(1, m),  what the disagreement of the two reward critics costs
 //! λ = Λ·min(dearest, m),  what risk costs
 //! ```
 //! The hold is w·m and the reference follows by f/m; skills are drawn with 1/m of the policy's deviation where m is above 1. While nothing
@@ -30,8 +29,6 @@ pub(super) struct Weights {
     pub(super) price: f32,
     /// w·m.
     pub(super) hold: f32,
-    /// k.
-    pub(super) doubt: f32,
 }
 
 /// How fast it follows the means of minibatches.
@@ -65,18 +62,14 @@ impl Caution {
     }
 
     /// The share of the policy's deviation that skills are drawn with.
-    pub(super) fn boldness(&self, config: &AdaptConfig) -> f64 {
-        (1.0 / self.amount(config)).min(1.0)
+    pub(super) fn spread(&self, config: &AdaptConfig) -> f64 {
+        config.spread * (1.0 / self.amount(config)).min(1.0)
     }
 
     /// What the decoder's loss weighs how much.
     pub(super) fn weights(&self, config: &AdaptConfig) -> Weights {
         let m = self.amount(config);
-        Weights {
-            hold: (config.hold * m) as f32,
-            doubt: (config.doubt + config.more_doubt * m.min(1.0)) as f32,
-            price: (config.price * m.min(config.dearest)) as f32,
-        }
+        Weights { hold: (config.hold * m) as f32, price: (config.price * m.min(config.dearest)) as f32 }
     }
 
     /// How far the reference follows at each of the decoder's updates.
@@ -91,14 +84,15 @@ mod tests {
 
     #[test]
     fn trust_is_earned_slowly_and_lost_at_once() {
-        let config = AdaptConfig { allowed: 2e-5, patience: 1e4, first_caution: 3.0, ..Default::default() };
+        let config =
+            AdaptConfig { allowed: 2e-5, patience: 1e4, first_caution: 3.0, spread: 0.5, ..Default::default() };
         let mut caution = Caution::new();
         assert!((caution.amount(&config) - 3.0).abs() < 1e-12);
-        assert!((caution.boldness(&config) - 1.0 / 3.0).abs() < 1e-12);
+        assert!((caution.spread(&config) - 0.5 / 3.0).abs() < 1e-12);
         caution.played(50_000, false);
         // n₀ = 3·2e-5·1e4 = 0.6, against 2e-5·6e4 = 1.2.
         assert!((caution.amount(&config) - 0.5).abs() < 1e-12);
-        assert_eq!(caution.boldness(&config), 1.0);
+        assert_eq!(caution.spread(&config), 0.5);
         caution.played(10, true);
         assert!((caution.amount(&config) - 1.6 / 1.2002).abs() < 1e-9);
         // Later a violation counts for less.
@@ -117,8 +111,6 @@ mod tests {
         let config = AdaptConfig {
             hold: 0.2,
             follow: 1e-3,
-            doubt: 1.0,
-            more_doubt: 0.5,
             price: 50.0,
             dearest: 2.0,
             allowed: 2e-5,
@@ -129,12 +121,12 @@ mod tests {
         let mut caution = Caution::new();
         // m = 3.
         let close = |a: f32, b: f64| (f64::from(a) - b).abs() < 1e-6;
-        let Weights { price, hold, doubt } = caution.weights(&config);
-        assert!(close(price, 100.0) && close(hold, 0.6) && close(doubt, 1.5), "{price} {hold} {doubt}");
+        let Weights { price, hold } = caution.weights(&config);
+        assert!(close(price, 100.0) && close(hold, 0.6), "{price} {hold}");
         assert!(close(caution.follow(&config), 1e-3 / 3.0));
         caution.played(50_000, false);
-        let Weights { price, hold, doubt } = caution.weights(&config);
-        assert!(close(price, 25.0) && close(hold, 0.1) && close(doubt, 1.25), "m = 0.5: {price} {hold} {doubt}");
+        let Weights { price, hold } = caution.weights(&config);
+        assert!(close(price, 25.0) && close(hold, 0.1), "m = 0.5: {price} {hold}");
         assert!(close(caution.follow(&config), 2e-3));
         caution.mean_risk = 5e-4;
         caution.foreseen(&[0.2, 0.1]);

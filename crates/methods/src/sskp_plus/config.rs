@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use sskp_blocks::Result;
 
-use super::steps::Ahead;
 use crate::need;
 use crate::sskp::{PlannerConfig, PolicyConfig, RiskConfig, SkillConfig, SskpConfig};
 
@@ -65,15 +64,17 @@ pub struct AdaptConfig {
     pub width: usize,
     /// Hidden layers of the critics.
     pub layers: usize,
-    /// Learning rate of the critics. SAC's 3e-4 was slower, TD3's 1e-3 fell more often on Hopper.
+    /// E: critics of rewards. Four fell less often than two.
+    pub critics: usize,
+    /// Learning rate of the critics: TD3's. SAC's 3e-4 was slower on every robot.
     pub rate: f64,
     /// Learning rate of the decoder.
     pub decoder_rate: f64,
-    /// γ: discount of rewards per step.
-    pub gamma: f64,
-    /// γ_c: discount of violations per step: a horizon of a hundred steps, in which Hopper hops once. The rule that had
-    /// 0.98 fell more often there, but differed in more than this.
-    pub risk_gamma: f64,
+    /// Seconds that rewards are looked ahead: γ = 1 − dt/horizon per step. In seconds, because robots fall in about a second whatever
+    /// the length of their steps: Hopper's 0.008 s want 0.995 to be safe, with which Ant's and Cheetah's 0.05 s learn late.
+    pub horizon: f64,
+    /// The same for violations: γ_c.
+    pub risk_horizon: f64,
     /// n: steps whose rewards are summed before the critics are asked for the rest. One is slower; with ten the noise of the later actions
     /// hides what the first one did.
     pub returns: usize,
@@ -94,7 +95,7 @@ pub struct AdaptConfig {
     /// Deviation of the noise added to played actions, whatever m is: without it the critics cannot tell actions apart. 0.05 costs
     /// Cheetah 4 % of its reward, and what it had learnt after 300 000 steps was not told apart.
     pub noise: f64,
-    /// Factor on the deviation of played skills, while m is 1 or less; 1/m of it above.
+    /// Factor on the deviation of skills, while m is 1 or less; 1/m of it above. The spread of skills itself fells robots.
     pub spread: f64,
     /// Deviation of the noise on the actions of targets, as in TD3.
     pub target_noise: f64,
@@ -102,11 +103,12 @@ pub struct AdaptConfig {
     pub target_clip: f64,
     /// Share of each online minibatch that is drawn from the demonstrations.
     pub demo_share: f64,
-    /// k of L = mean(Q₁, Q₂) − k·|Q₁ − Q₂|/2 where m is 0: 1 is the smaller of both, as in TD3.
+    /// k of L_k = mean − k·deviation of the critics in the decoder's loss.
     pub doubt: f64,
-    /// What m adds to it while it is below 1. With k = 2 for ever Cheetah stopped at two thirds of the way, with k = 1 for ever Hopper earned
-    /// less.
-    pub more_doubt: f64,
+    /// The same in targets; for two critics 1 would be the smaller of both.
+    pub target_doubt: f64,
+    /// What a violation takes from the reward of its step, in values of a demonstrator who goes on for ever, r̄/(1 − γ).
+    pub violation_value: f64,
     /// w: what a squared distance of 1 between decoder and reference costs, in rewards per step of the demonstrator, at m = 1.
     pub hold: f64,
     /// f: how far the reference goes towards the decoder at each of the decoder's updates, at m = 1.
@@ -133,10 +135,11 @@ impl Default for AdaptConfig {
             on: true,
             width: 128,
             layers: 2,
-            rate: 5e-4,
+            critics: 4,
+            rate: 1e-3,
             decoder_rate: 1e-4,
-            gamma: 0.99,
-            risk_gamma: 0.99,
+            horizon: 2.0,
+            risk_horizon: 1.0,
             returns: 3,
             tau: 0.005,
             batch: 256,
@@ -146,18 +149,19 @@ impl Default for AdaptConfig {
             offline_updates: 10_000,
             warm_up_steps: 10_000,
             noise: 0.02,
-            spread: 1.0,
+            spread: 0.15,
             target_noise: 0.1,
             target_clip: 0.25,
-            demo_share: 0.25,
-            doubt: 1.0,
-            more_doubt: 1.0,
-            hold: 0.03,
-            follow: 1.2e-4,
-            price: 20.0,
+            demo_share: 0.5,
+            doubt: 1.6,
+            target_doubt: 1.0,
+            violation_value: 0.6,
+            hold: 0.1,
+            follow: 2e-4,
+            price: 5.0,
             dearest: 3.0,
             negligible: 0.01,
-            allowed: 2e-5,
+            allowed: 5e-5,
             first_caution: 3.0,
             patience: 10_000.0,
             caution_bounds: [0.1, 10.0],
@@ -166,8 +170,13 @@ impl Default for AdaptConfig {
 }
 
 impl AdaptConfig {
-    pub(super) fn ahead(&self) -> Ahead {
-        Ahead { steps: self.returns, gamma: self.gamma, risk_gamma: self.risk_gamma }
+    /// γ of a robot with steps of `dt` seconds.
+    pub(super) fn gamma(&self, dt: f64) -> f64 {
+        discount(self.horizon, dt)
+    }
+    /// γ_c.
+    pub(super) fn risk_gamma(&self, dt: f64) -> f64 {
+        discount(self.risk_horizon, dt)
     }
 
     /// Says what is wrong with a setting.
@@ -183,9 +192,6 @@ impl AdaptConfig {
         need("replay", (1..=1 << 31).contains(&self.replay), "between 1 and 2147483648")?;
         need("updates_per_step", (0.0..=100.0).contains(&self.updates_per_step), "between 0 and 100")?;
         need("decoder_every", self.decoder_every > 0, "at least 1")?;
-        for (key, value) in [("gamma", self.gamma), ("risk_gamma", self.risk_gamma)] {
-            need(key, (0.0..1.0).contains(&value), "at least 0 and below 1")?;
-        }
         let shares = [("noise", self.noise), ("demo_share", self.demo_share), ("follow", self.follow)];
         for (key, value) in shares {
             need(key, (0.0..=1.0).contains(&value), "between 0 and 1")?;
@@ -195,7 +201,8 @@ impl AdaptConfig {
             ("target_clip", self.target_clip),
             ("spread", self.spread),
             ("doubt", self.doubt),
-            ("more_doubt", self.more_doubt),
+            ("target_doubt", self.target_doubt),
+            ("violation_value", self.violation_value),
             ("hold", self.hold),
             ("price", self.price),
             ("dearest", self.dearest),
@@ -204,11 +211,41 @@ impl AdaptConfig {
         for (key, value) in amounts {
             need(key, value >= 0.0 && value.is_finite(), "0 or more")?;
         }
-        let positive = [("allowed", self.allowed), ("first_caution", self.first_caution), ("patience", self.patience)];
+        need("critics", (1..=64).contains(&self.critics), "between 1 and 64")?;
+        let positive = [
+            ("horizon", self.horizon),
+            ("risk_horizon", self.risk_horizon),
+            ("allowed", self.allowed),
+            ("first_caution", self.first_caution),
+            ("patience", self.patience),
+        ];
         for (key, value) in positive {
             need(key, value > 0.0 && value.is_finite(), "above 0")?;
         }
         let [least, most] = self.caution_bounds;
         need("caution_bounds", 0.0 < least && least <= most && most.is_finite(), "[least, most] with 0 < least <= most")
+    }
+}
+
+/// Fewest and most steps of a horizon: an environment's seconds may be anything.
+const STEPS_AHEAD: [f64; 2] = [20.0, 1000.0];
+
+fn discount(horizon: f64, dt: f64) -> f64 {
+    let [least, most] = STEPS_AHEAD;
+    1.0 - 1.0 / (horizon / dt).clamp(least, most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn horizons_are_in_seconds() {
+        let config = AdaptConfig { horizon: 2.0, risk_horizon: 1.0, ..Default::default() };
+        // Hopper, Humanoid, Ant.
+        for (dt, gamma, risk_gamma) in [(0.008, 0.996, 0.992), (0.015, 0.9925, 0.985), (0.05, 0.975, 0.95)] {
+            assert!((config.gamma(dt) - gamma).abs() < 1e-9 && (config.risk_gamma(dt) - risk_gamma).abs() < 1e-9);
+        }
+        assert_eq!([config.gamma(1.0), config.gamma(1e-6)], [0.95, 0.999], "whatever an environment calls a second");
     }
 }

@@ -1,7 +1,7 @@
 //! The decoder's update: up the reward critics, down the risk critics, not far from the reference.
 //!
 //! ```text
-//! L(ν) = mean over s, z ~ π_θ(·|s) of  −(1 − γ)·L(Q₁, Q₂)(s, a) + λ·max(0, C(s, a) − ε) + w·m·|a − ref(s, z)|²,  a = dec_ν(s, z)
+//! L(ν) = mean over s, z ~ π_θ(·|s) of  −(1 − γ)·L_k(Q)(s, a) + λ·max(0, C(s, a) − ε) + w·m·|a − ref(s, z)|²,  a = dec_ν(s, z)
 //! dec ← dec + τ·(dec_ν − dec),  the decoder that is played
 //! ref ← ref + (f/m)·(dec_ν − ref)
 //! ```
@@ -40,6 +40,8 @@ pub(super) struct Teacher {
 pub(super) struct SkillPolicy<'a> {
     pub(super) net: &'a Mlp,
     pub(super) bound: &'a [f32],
+    /// The share of its deviation that skills are drawn with.
+    pub(super) spread: f32,
 }
 
 impl Teacher {
@@ -66,6 +68,7 @@ impl Teacher {
         let n = state.len() / self.obs;
         self.noise.resize(n * self.dim, 0.0);
         rng.fill_normal(&mut self.noise);
+        self.noise.iter_mut().for_each(|e| *e *= policy.spread);
         self.skills.resize(n * self.dim, 0.0);
         let head = policy.net.forward(state, n, &mut self.tapes[2]);
         gaussian::sample(head, &self.noise, self.dim, &mut self.skills);
@@ -153,10 +156,10 @@ mod tests {
     const DIM: usize = 2;
 
     fn fixture() -> (AdaptConfig, Mlp, Critics, Teacher, Vec<f32>) {
-        let config = AdaptConfig { width: 16, gamma: 0.9, ..Default::default() };
+        let config = AdaptConfig { width: 16, ..Default::default() };
         let mut rng = Rng::stream(4, "decoder");
         let decoder = Mlp::new(&[OBS + DIM, 12, 2], &mut rng);
-        let critics = Critics::new(&config, OBS, 2, &mut rng);
+        let critics = Critics::new(&config, 0.9, OBS, 2, &mut rng);
         let mut teacher = Teacher::new(&config, &decoder, DIM);
         // The decoder has moved since.
         teacher.net.params.iter_mut().for_each(|p| *p += 0.05 * rng.normal() as f32);
@@ -170,7 +173,7 @@ mod tests {
     #[test]
     fn the_decoders_gradient_agrees_with_finite_differences() {
         let (config, _, mut critics, mut teacher, state) = fixture();
-        let weights = Weights { price: 3.0, hold: 0.7, doubt: 1.5 };
+        let weights = Weights { price: 3.0, hold: 0.7 };
         teacher.gradient(&config, &mut critics, &state, weights);
         let found = std::mem::take(&mut teacher.grad);
         let mut loss = |teacher: &mut Teacher| {
@@ -199,9 +202,7 @@ mod tests {
         teacher.adam = Adam::new(decoder.params.len(), 1e-2);
         let mut moved = Vec::new();
         for _ in 0..300 {
-            moved.push(
-                teacher.gradient(&config, &mut critics, &state, Weights { price: 0.0, hold: 1e3, doubt: 1.0 })[1],
-            );
+            moved.push(teacher.gradient(&config, &mut critics, &state, Weights { price: 0.0, hold: 1e3 })[1]);
             teacher.step(&config, &mut decoder, 0.0);
         }
         assert!(moved[299] < 0.05 * moved[0], "{} to {}", moved[0], moved[299]);
@@ -222,7 +223,7 @@ mod tests {
         // All actions far above 1.
         let n = teacher.net.params.len();
         teacher.net.params[n - 2..].fill(5.0);
-        teacher.gradient(&config, &mut critics, &state, Weights { price: 0.0, hold: 0.0, doubt: 1.0 });
+        teacher.gradient(&config, &mut critics, &state, Weights { price: 0.0, hold: 0.0 });
         let outwards = teacher.grad[n - 2..].iter().any(|g| *g < 0.0);
         assert!(!outwards, "{:?}", &teacher.grad[n - 2..]);
     }

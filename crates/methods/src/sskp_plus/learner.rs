@@ -14,7 +14,7 @@ use super::caution::Caution;
 use super::config::{AdaptConfig, SskpPlusConfig};
 use super::critics::{Critics, Losses};
 use super::decoder::{SkillPolicy, Teacher};
-use super::steps::{Episode, StepBatch, Steps};
+use super::steps::{Ahead, Episode, StepBatch, Steps};
 use crate::sskp::Sskp;
 use crate::sskp::skill::SkillModel;
 use crate::{Actor, Method, Setup};
@@ -22,6 +22,8 @@ use crate::{Actor, Method, Setup};
 /// The learner.
 pub struct SskpPlus {
     pub(super) config: AdaptConfig,
+    /// Seconds in a step.
+    dt: f64,
     pub(super) base: Sskp,
     critics: Critics,
     teacher: Teacher,
@@ -73,7 +75,7 @@ impl SskpPlus {
         let config = config.adapt;
         let mut rng = Rng::stream(seed, "step critics");
         Ok(Self {
-            critics: Critics::new(&config, obs, action, &mut rng),
+            critics: Critics::new(&config, config.gamma(spec.dt), obs, action, &mut rng),
             teacher: Teacher::new(&config, decoder, dim),
             caution: Caution::new(),
             played: Steps::new(obs, action, config.replay),
@@ -87,6 +89,7 @@ impl SskpPlus {
             state: vec![0.0; obs],
             noise: vec![0.0; action],
             base,
+            dt: spec.dt,
             config,
         })
     }
@@ -94,6 +97,14 @@ impl SskpPlus {
     /// Numbers that learn: critics and decoder.
     pub fn parameters(&self) -> usize {
         self.critics.parameters() + self.teacher.reference.params.len()
+    }
+
+    /// How steps are summed up.
+    fn ahead(&self) -> Ahead {
+        let config = &self.config;
+        let (gamma, risk_gamma) = (config.gamma(self.dt), config.risk_gamma(self.dt));
+        let violation_cost = config.violation_value * f64::from(self.critics.unit) / (1.0 - gamma);
+        Ahead { steps: config.returns, gamma, risk_gamma, violation_cost }
     }
 
     fn remember_demonstrations(&mut self, demos: &Demonstrations) {
@@ -107,7 +118,7 @@ impl SskpPlus {
             }
             self.episode.actions.extend_from_slice(demos.actions(e, 0, trajectory.steps()));
             self.episode.rewards.extend_from_slice(&trajectory.rewards);
-            self.demos.push(self.config.ahead(), &self.episode, trajectory.end_at(trajectory.steps() - 1));
+            self.demos.push(self.ahead(), &self.episode, trajectory.end_at(trajectory.steps() - 1));
             self.episode.clear();
         }
     }
@@ -144,7 +155,7 @@ impl SskpPlus {
         self.episode.rewards.extend_from_slice(&segment.rewards);
         self.caution.played(segment.steps, segment.violated());
         if over {
-            self.played.push(self.config.ahead(), &self.episode, segment.end);
+            self.played.push(self.ahead(), &self.episode, segment.end);
             self.episode.clear();
         }
     }
@@ -170,11 +181,11 @@ impl SskpPlus {
         };
         Steps::sample([&self.demos, &self.played], from_demos, config.batch, &mut self.learn_rng, &mut self.batch);
         let weights = self.caution.weights(config);
-        let policy = SkillPolicy { net: self.base.policy.actor(), bound: &self.base.planner.bound };
+        let spread = self.caution.spread(config) as f32;
+        let policy = SkillPolicy { net: self.base.policy.actor(), bound: &self.base.planner.bound, spread };
         let played = self.base.skills.decoder.net_mut().expect("a closed loop, or it would have been refused");
         self.teacher.next_actions(config, played, &policy, &self.batch.next_state, &mut self.learn_rng);
-        let Losses { reward, value, risk, chance } =
-            self.critics.update(config, weights.doubt, &self.batch, &self.teacher.actions)?;
+        let Losses { reward, value, risk, chance } = self.critics.update(config, &self.batch, &self.teacher.actions)?;
         self.updates += 1;
         self.seen.updates += 1.0;
         for (sum, loss) in self.seen.losses.iter_mut().zip([reward, value, risk, chance]) {

@@ -18,8 +18,7 @@ impl SskpPlus {
                 // Line 4: z_t ← Risk_Planning(π_θ(·|s_t), P_ζ(c|s_t, z)).
                 let planning = Instant::now();
                 self.base.observe(run.state());
-                let spread = self.config.spread * self.caution.boldness(&self.config);
-                self.base.policy_now.widen(spread as f32);
+                self.base.policy_now.widen(self.caution.spread(&self.config) as f32);
                 let z = self.base.plan();
                 run.add_time("planning", planning);
                 // Lines 5–7: the skill, with noise on its actions.

@@ -15,6 +15,8 @@ pub(super) struct Ahead {
     pub(super) gamma: f64,
     /// γ_c.
     pub(super) risk_gamma: f64,
+    /// What a violation takes from the reward of its step, in rewards.
+    pub(super) violation_cost: f64,
 }
 
 /// An episode: standardised states, one more than actions and rewards.
@@ -82,10 +84,12 @@ impl Steps {
         for t in 0..total {
             let to = total.min(t + ahead.steps);
             let discounted = |sum: f64, reward: &f32| f64::from(*reward) + ahead.gamma * sum;
-            let reward = episode.rewards[t..to].iter().rev().fold(0.0, discounted);
+            let violated = to == total && end == Some(End::Violation);
+            let rest = if violated { -ahead.violation_cost / ahead.gamma } else { 0.0 };
+            let reward = episode.rewards[t..to].iter().rev().fold(rest, discounted);
             let steps = (to - t) as i32;
             let [discount, violation, risk_discount] = match end {
-                Some(End::Violation) if to == total => [0.0, ahead.risk_gamma.powi(steps - 1), 0.0],
+                Some(End::Violation) if violated => [0.0, ahead.risk_gamma.powi(steps - 1), 0.0],
                 Some(End::Terminated) if to == total => [0.0; 3],
                 _ => [ahead.gamma.powi(steps), 0.0, ahead.risk_gamma.powi(steps)],
             };
@@ -140,7 +144,7 @@ impl StepBatch {
 mod tests {
     use super::*;
 
-    const AHEAD: Ahead = Ahead { steps: 3, gamma: 0.5, risk_gamma: 0.8 };
+    const AHEAD: Ahead = Ahead { steps: 3, gamma: 0.5, risk_gamma: 0.8, violation_cost: 8.0 };
 
     /// R, d, y, e and s_m of every step of an episode of four, whose state at t is t and whose reward is t + 1.
     fn rows(end: Option<End>) -> Vec<[f32; 5]> {
@@ -167,7 +171,11 @@ mod tests {
         let fell = rows(Some(End::Violation));
         assert_eq!(fell[0], goes_on[0], "the first does not see the end");
         // Two, one and no steps before the violating one: 0.64, 0.8, 1; nothing follows.
-        for (row, y) in fell[1..].iter().zip([0.64, 0.8, 1.0]) {
+        // A violation costs 8, two, one and no steps later: 2, 4, 8.
+        for ((row, y), (reward, cost)) in
+            fell[1..].iter().zip([0.64, 0.8, 1.0]).zip(rewards[1..].iter().zip([2.0, 4.0, 8.0]))
+        {
+            assert!((row[0] - (reward - cost)).abs() < 1e-6, "{row:?}");
             assert!(row[1] == 0.0 && row[3] == 0.0 && (row[2] - y).abs() < 1e-6, "{row:?}");
         }
         let ended = rows(Some(End::Terminated));
