@@ -377,16 +377,16 @@ mod tests {
     #[test]
     fn one_of_another_machine_is_followed_when_it_was_not_heard_of_for_the_named_time() {
         let folder = tempfile::tempdir().unwrap();
-        let claim = take(folder.path(), 0.6).unwrap();
+        let claim = take(folder.path(), 3.0).unwrap();
         claim.0.given_back.store(true, Ordering::Relaxed); // its thread beats no more
         std::thread::sleep(Duration::from_millis(100));
         elsewhere(folder.path());
-        assert!(take(folder.path(), 0.6).is_none());
+        assert!(take(folder.path(), 3.0).is_none());
         assert!(
             matches!(look(folder.path()).unwrap(), Claimed::Perhaps(Some(holder), _) if holder.host == "elsewhere")
         );
-        std::thread::sleep(Duration::from_millis(700));
-        let next = take(folder.path(), 0.6).expect("nothing was heard of it");
+        std::thread::sleep(Duration::from_millis(3200));
+        let next = take(folder.path(), 3.0).expect("nothing was heard of it");
         assert!(claim.check().is_err() && claim.lost(), "it wakes up, and finds another one");
         next.check().unwrap();
     }
@@ -405,8 +405,8 @@ mod tests {
     #[test]
     fn a_claim_that_is_kept_stays_fresh() {
         let folder = tempfile::tempdir().unwrap();
-        let claim = take(folder.path(), 1.2).unwrap();
-        std::thread::sleep(Duration::from_millis(2000));
+        let claim = take(folder.path(), 4.0).unwrap();
+        std::thread::sleep(Duration::from_millis(4500));
         claim.check().unwrap();
         assert_eq!(claim.0.held().number, 1, "no renewal was needed");
     }
