@@ -5,7 +5,7 @@
 //! system in use (on NFS since version 3). Numbers only grow and claims are never removed: whoever follows a holder makes the file of
 //! the next number, so of any number of followers one succeeds, and a holder that was given up for dead finds that file.
 //!
-//! - A holder writes its claim again every [`BEATS`]-th part of the time after which it counts as dead. Ages are differences
+//! - A holder writes its claim again every twelfth of the time after which it counts as dead. Ages are differences
 //!   between times of the file server; no two machines' clocks are compared.
 //! - On the machine of the holder nobody waits: its process is there, or is not.
 //! - A holder that could not write for half of that time (it was suspended, the server was away) must make the next number itself before
