@@ -35,6 +35,9 @@ const RLIABLE: [&str; 4] = ["--no-binary=rliable", "rliable==1.2.0", "arch==7.2.
 /// What reads our run directories as their users will; pandas is what OmniSafe's plotter reads with.
 const TENSORBOARD: [&str; 2] = ["tensorboard==2.21.0", "pandas==2.3.3"];
 
+/// What judges our Kubernetes manifests: the published schemas of all versions, and a validator of them.
+const KUBERNETES: [&str; 1] = ["kubernetes-validate==1.37.0"];
+
 /// Runs all checks, stops at the first that fails, and ends with a summary.
 pub fn run(root: &Path) -> Result<()> {
     let mut steps = vec![
@@ -85,15 +88,36 @@ pub fn run(root: &Path) -> Result<()> {
     }));
     steps.push(rliable);
 
+    let folder = root.join("vendor/venv-kubernetes");
+    let arguments = ["test", "--workspace", "--release", "--test", "cells", "manifest", "--", "--ignored"];
+    let mut kubernetes = step(root, "kubernetes", &arguments);
+    kubernetes.command.env("SSKP_KUBERNETES_PYTHON", folder.join("bin/python"));
+    kubernetes.prepare = Some(Box::new(move || {
+        virtual_environment(&folder, &Python::new("python3"), &KUBERNETES, "about 25 MB").map(|_| ())
+    }));
+    steps.push(kubernetes);
+
+    // The test starts a Slurm of its own; its programs come with Slurm's packages.
+    let path = std::env::var_os("PATH");
+    let slurm = ["sbatch", "slurmctld", "slurmd"].iter().all(|name| find_program(path.as_deref(), &[*name]).is_some());
+    if slurm {
+        let arguments =
+            ["test", "--workspace", "--release", "--test", "cells", "real_slurm", "--", "--ignored", "--nocapture"];
+        steps.push(step(root, "slurm", &arguments));
+    }
+
     // A browser is no prerequisite, so the tests that need one are ignored by default and asked for here. They are
     // selected over the whole workspace, not by `--package`: another selection could compile dependencies anew.
-    let browser = find_browser(std::env::var_os("PATH").as_deref());
+    let browser = find_browser(path.as_deref());
     if browser.is_some() {
         let arguments = ["test", "--workspace", "--release", "--test", "browser", "--", "--ignored"];
         steps.push(step(root, "browser", &arguments));
     }
 
     let outcome = run_steps(steps);
+    if !slurm {
+        println!("slurm: not run, because no Slurm is installed (sbatch, slurmctld and slurmd; on Debian slurm-wlm)");
+    }
     if browser.is_none() {
         println!("browser: not run, because no Chromium is installed (chromium, chromium-browser or google-chrome)");
     }
@@ -162,9 +186,13 @@ fn seconds(elapsed: Duration) -> String {
 
 /// The name of the first Chromium on the search path.
 fn find_browser(path: Option<&OsStr>) -> Option<&'static str> {
+    find_program(path, &["chromium", "chromium-browser", "google-chrome"])
+}
+
+/// The first of these names that is on the search path.
+fn find_program(path: Option<&OsStr>, names: &[&'static str]) -> Option<&'static str> {
     let folders: Vec<_> = std::env::split_paths(path?).collect();
-    let names = ["chromium", "chromium-browser", "google-chrome"];
-    names.into_iter().find(|name| folders.iter().any(|folder| folder.join(name).is_file()))
+    names.iter().copied().find(|name| folders.iter().any(|folder| folder.join(name).is_file()))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Moments worth looking at again: the simulator's state some seconds before a violation, and the actions that led there.
 //!
-//! [`crate::run::Run`] writes a [`Tape`] along while it steps: two stretches of actions, each with the state it begins with. The older one is
+//! [`crate::run::Run`] writes a `Tape` along while it steps: two stretches of actions, each with the state it begins with. The older one is
 //! whole, so that a violation is always preceded by [`BEFORE`] seconds, or by its whole episode. Playing the actions again from that state gives the same
 //! motion, bit for bit, which is all that a [`Moment`] has to hold.
 

@@ -6,21 +6,35 @@ use std::process::ExitCode;
 
 use anyhow::{Error, Result};
 
-/// Marks an error as bad usage: other arguments or other input files would help. Exit code 2.
-#[derive(Debug)]
-struct Usage(String);
+/// Other arguments or other input files would help.
+const USAGE: u8 = 2;
+/// No error: the work was stopped, or is another process's, and the same command goes on. Schedulers and mail programs know the number as
+/// "try again later" (`EX_TEMPFAIL`).
+const TO_BE_CONTINUED: u8 = 75;
 
-impl fmt::Display for Usage {
+/// Gives an error an exit code of its own.
+#[derive(Debug)]
+struct Coded {
+    code: u8,
+    text: String,
+}
+
+impl fmt::Display for Coded {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
-impl std::error::Error for Usage {}
+impl std::error::Error for Coded {}
 
 /// An error of bad usage.
 pub fn usage(text: impl Into<String>) -> Error {
-    Error::new(Usage(text.into()))
+    Error::new(Coded { code: USAGE, text: text.into() })
+}
+
+/// Work that is to be continued.
+pub fn to_be_continued(text: impl Into<String>) -> Error {
+    Error::new(Coded { code: TO_BE_CONTINUED, text: text.into() })
 }
 
 /// Says that a checkpoint cannot be used and the one before it is tried.
@@ -45,8 +59,10 @@ pub fn report(error: &Error) -> ExitCode {
     if is_closed_pipe(error) {
         return ExitCode::SUCCESS;
     }
-    eprintln!("error: {}", sentence(error));
-    ExitCode::from(if error.downcast_ref::<Usage>().is_some() { 2 } else { 1 })
+    let code = error.downcast_ref::<Coded>().map_or(1, |coded| coded.code);
+    let what = if code == TO_BE_CONTINUED { "to be continued" } else { "error" };
+    eprintln!("{what}: {}", sentence(error));
+    ExitCode::from(code)
 }
 
 /// The chain of causes as one line. Some errors already quote their cause, which is then not said again.

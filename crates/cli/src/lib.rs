@@ -55,7 +55,7 @@ pub use {sskp_blocks as blocks, sskp_lab as lab, sskp_methods as methods, sskp_r
 
 /// Safe reinforcement learning with skills and risk planning, on MuJoCo robots.
 ///
-/// Exit codes: 0 success, 1 the run failed, 2 bad usage (arguments, input files, names).
+/// Exit codes: 0 success, 1 the run failed, 2 bad usage (arguments, input files, names); of `sweep --cell` also 75, to be continued.
 #[derive(Parser)]
 #[command(name = "sskp", version, arg_required_else_help = true)]
 struct Cli {

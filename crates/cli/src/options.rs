@@ -4,12 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use sskp_blocks::env::Env;
 use sskp_blocks::registry::EnvOptions;
 use sskp_lab::config::Overrides;
 use sskp_lab::registry::Registry;
-use sskp_lab::train::{Session, Stop};
+use sskp_lab::run_dir::Claim;
+use sskp_lab::run_dir::claim::{Attempt, Claimed, STALE};
+use sskp_lab::train::{Session, Stop, Summary};
 
 use crate::error::OrUsage;
 
@@ -48,6 +50,36 @@ pub fn session(registry: &Registry, stop: Stop, quiet: bool) -> Session {
     Session { stop, quiet, cache: sskp_lab::places::model_cache(), ..Session::of(registry) }
 }
 
+/// Does the work of a run that a sweep started under a claim of its folder, as `sskp sweep --cell` would: each leaves alone what the other has.
+pub fn as_cell(
+    leash: bool,
+    folder: &Path,
+    mut session: Session,
+    work: impl FnOnce(Session) -> anyhow::Result<Summary>,
+) -> anyhow::Result<Summary> {
+    if !leash {
+        return work(session);
+    }
+    let claim = match Claim::take(folder, STALE, &session.stop)? {
+        Attempt::Mine(claim) => Arc::new(claim),
+        Attempt::Theirs(Claimed::Held(holder) | Claimed::Perhaps(Some(holder), _)) => {
+            anyhow::bail!("{} is being run by {holder}", folder.display())
+        }
+        Attempt::Theirs(_) => anyhow::bail!("{} is being run by another process", folder.display()),
+    };
+    session.claim = Some(Arc::clone(&claim));
+    let summary = work(session);
+    let word = match &summary {
+        Ok(summary) if summary.finished => "finished".to_string(),
+        Ok(_) => "stopped".into(),
+        Err(e) => format!("failed: {e}"),
+    };
+    let back = Arc::into_inner(claim).map_or(Ok(()), |claim| claim.give_back(&word));
+    let summary = summary?;
+    back?;
+    Ok(summary)
+}
+
 /// A whole number from 0 to 2^64 − 1, also written as `1_000_000` or `1e6`.
 pub fn whole(text: &str) -> Result<u64, String> {
     let wanted =
@@ -65,7 +97,7 @@ pub fn whole(text: &str) -> Result<u64, String> {
     10u64.checked_pow(zeros).and_then(|power| number.checked_mul(power)).ok_or_else(wanted)
 }
 
-/// Ctrl-C, SIGTERM and SIGHUP (a terminal that was closed): the first asks the run to write a checkpoint and leave, a second Ctrl-C leaves at once.
+/// Ctrl-C, SIGTERM, SIGUSR1 and SIGHUP (a terminal that was closed): the first asks the run to write a checkpoint and leave, a second Ctrl-C leaves at once.
 pub struct Signals(Arc<AtomicBool>);
 
 impl Signals {
@@ -77,6 +109,8 @@ impl Signals {
         signal_hook::flag::register(SIGINT, Arc::clone(&stop))?;
         signal_hook::flag::register(SIGTERM, Arc::clone(&stop))?;
         signal_hook::flag::register(SIGHUP, Arc::clone(&stop))?;
+        // Schedulers send it before a time limit.
+        signal_hook::flag::register(SIGUSR1, Arc::clone(&stop))?;
         Ok(Self(stop))
     }
 

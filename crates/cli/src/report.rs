@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use sskp_lab::registry::Registry;
 use sskp_lab::report::{Report, variants};
-use sskp_lab::run_rows::{RunRows, find_runs};
+use sskp_lab::run_rows::{RunRows, find_runs, missing};
+use sskp_lab::wording::{plural, verb};
 
 use crate::error::OrUsage;
 
@@ -36,7 +37,8 @@ impl Args {
         let found = find_runs(&self.runs).or_usage()?;
         let all =
             found.iter().map(|path| RunRows::read(path)).collect::<sskp_blocks::Result<Vec<RunRows>>>().or_usage()?;
-        let report = Report::new(registry, &all, self.violations).or_usage()?;
+        let mut report = Report::new(registry, &all, self.violations).or_usage()?;
+        report.warnings.extend(said_of(&missing(&self.runs, &all)));
         for warning in &report.warnings {
             eprintln!("warning: {warning}");
         }
@@ -57,4 +59,14 @@ impl Args {
         }
         Ok(())
     }
+}
+
+/// Cells of a grid that have not begun; the first few by name.
+fn said_of(missing: &[String]) -> Option<String> {
+    const NAMED: usize = 5;
+    let n = missing.len() as u64;
+    let more = missing.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let names = missing.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
+    (n > 0).then(|| format!("{} of the grid {} no rows yet: {names}{more}", plural(n, "run"), verb(n, "has", "have")))
 }

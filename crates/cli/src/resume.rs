@@ -32,7 +32,9 @@ impl Args {
         sskp_lab::train::read_config(&self.run).or_usage()?;
         let stop = Signals::listen()?.or_end_of_input(self.leash).stop();
         let session = options::session(registry, stop, self.quiet);
-        let summary = sskp_lab::train::resume(&self.run, self.total_steps, session, crate::error::older_checkpoint)?;
+        let summary = options::as_cell(self.leash, &self.run, session, |session| {
+            Ok(sskp_lab::train::resume(&self.run, self.total_steps, session, crate::error::older_checkpoint)?)
+        })?;
         crate::train::report(&summary, &self.run)
     }
 }

@@ -81,7 +81,9 @@ impl Args {
         sskp_lab::run_dir::RunDir::refuse_existing(&path).or_usage()?;
         let stop = Signals::listen()?.or_end_of_input(self.leash).stop();
         let session = options::session(registry, stop, self.quiet);
-        let summary = sskp_lab::train::prepare(&config, session).or_usage()?.train(&path)?;
+        let summary = options::as_cell(self.leash, &path, session, |session| {
+            Ok(sskp_lab::train::prepare(&config, session).or_usage()?.train(&path)?)
+        })?;
         report(&summary, &path)
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -164,10 +164,32 @@ fn collect(path: &Path, seen: &mut BTreeSet<PathBuf>, found: &mut Vec<PathBuf>) 
     for entry in fs::read_dir(path).map_err(|e| Error::io(path, e))? {
         let entry = entry.map_err(|e| Error::io(path, e))?.path();
         if entry.is_dir() || stem(&entry).is_some_and(|s| s.with_extension("toml").exists()) {
-            collect(&entry, seen, found)?;
+            // A run that goes on removes its old checkpoints.
+            match collect(&entry, seen, found) {
+                Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {}
+                other => other?,
+            }
         }
     }
     Ok(())
+}
+
+/// Runs of the grids in these folders that have no rows yet, as the grid's list of cells names them; for reports of a grid that is
+/// still running.
+pub fn missing(paths: &[PathBuf], all: &[RunRows]) -> Vec<String> {
+    let mut missing = Vec::new();
+    for path in paths {
+        let text = fs::read_to_string(path.join(crate::sweep::CELLS)).unwrap_or_default();
+        let there: BTreeSet<PathBuf> =
+            all.iter().filter(|rows| !rows.episodes.is_empty()).map(|r| r.source.clone()).collect();
+        for line in text.lines() {
+            let Some((name, folder)) = line.split_once('\t') else { continue };
+            if !there.contains(&path.join(folder)) {
+                missing.push(name.to_string());
+            }
+        }
+    }
+    missing
 }
 
 #[cfg(test)]

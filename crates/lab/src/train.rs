@@ -20,7 +20,7 @@ use sskp_methods::{Method, Setup};
 use crate::absent::Absent;
 use crate::config::{Config, RunConfig};
 use crate::registry::Registry;
-use crate::run_dir::RunDir;
+use crate::run_dir::{Claim, RunDir};
 use crate::{data, places, run_dir};
 use sskp_blocks::files::write_whole;
 
@@ -114,6 +114,8 @@ pub struct Session {
     pub listener: Option<Listener>,
     /// What the run is on, where that is no part of this program: kept beside its rows.
     pub absent: Option<Absent>,
+    /// The right to write the run, where others may want to; none where the folder's lock is enough.
+    pub claim: Option<Arc<Claim>>,
 }
 
 impl Session {
@@ -184,7 +186,8 @@ impl Prepared {
         if let Some(absent) = &session.absent {
             absent.write(path)?;
         }
-        let dir = dir.heard_by(session.listener);
+        let mut dir = dir.heard_by(session.listener);
+        dir.guard(session.claim);
         drive(&config, path, dir, env, method, None, demos)
     }
 }
@@ -215,8 +218,12 @@ pub fn resume(path: &Path, total_steps: Option<u64>, session: Session, refused: 
         }
     }
     let (env, method) = build(&session.registry, &config, session.cache.as_deref())?;
+    if let Some(claim) = &session.claim {
+        claim.check()?;
+    }
     let (dir, checkpoint) = RunDir::reopen(path, &config, session.stop, session.quiet, refused)?;
-    let dir = dir.heard_by(session.listener);
+    let mut dir = dir.heard_by(session.listener);
+    dir.guard(session.claim);
     let mut demos = None;
     if checkpoint.is_none() {
         demos = first_demonstrations(&session.registry, &mut config, &*env, &*method).map_err(|e| {
@@ -421,6 +428,7 @@ fn finish(
     time_split: BTreeMap<String, f64>,
 ) -> Result<Summary> {
     dir.finish();
+    dir.still_ours()?;
     let summary = summarise(config, clock, &dir, finished, time_split);
     let text = serde_json::to_string_pretty(&summary).expect("plain data") + "\n";
     write_whole(&path.join(SUMMARY), text.as_bytes())?;

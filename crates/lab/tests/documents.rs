@@ -17,6 +17,7 @@ fn every_path_in_the_documents_exists() {
     for document in [
         "ARCHITECTURE.md",
         "README.md",
+        "docs/cluster.md",
         "docs/experiments.md",
         "docs/python.md",
         "docs/risk.md",

@@ -96,6 +96,7 @@ fn session(registry: Registry, link: &Arc<Link>, absent: Option<Absent>, quiet: 
         cache: sskp::lab::places::model_cache(),
         listener: Some(Listener::new(move |news| listener.hear(news))),
         absent,
+        claim: None,
     }
 }
 

@@ -21,10 +21,12 @@ use crate::train::{Listener, News};
 use crate::{episodes, events, manifest};
 use sskp_blocks::files::write_whole;
 
+pub mod claim;
 mod lock;
 mod log;
 pub mod moments;
 
+pub use claim::Claim;
 pub use lock::Lock;
 use log::Log;
 use moments::Moments;
@@ -62,6 +64,7 @@ pub struct RunDir {
     earlier_seconds: f64,
     calibration: Option<Reliability>,
     listener: Option<Listener>,
+    claim: Option<Arc<Claim>>,
     /// Held as long as this process writes the run.
     _lock: Lock,
 }
@@ -209,6 +212,7 @@ impl RunDir {
             earlier_seconds: 0.0,
             calibration: None,
             listener: None,
+            claim: None,
             _lock: lock,
         }
     }
@@ -222,6 +226,16 @@ impl RunDir {
         if let Some(listener) = &self.listener {
             listener.hear(news);
         }
+    }
+
+    /// From now on nothing is written without this right.
+    pub fn guard(&mut self, claim: Option<Arc<Claim>>) {
+        self.claim = claim;
+    }
+
+    /// An error if another process may be writing this run by now.
+    pub fn still_ours(&self) -> Result<()> {
+        self.claim.as_ref().map_or(Ok(()), |claim| claim.check())
     }
 
     /// Wall-clock seconds of the run, all its parts together.
@@ -262,6 +276,7 @@ impl RunDir {
 
 impl Recorder for RunDir {
     fn episode(&mut self, row: &EpisodeRow) -> Result<()> {
+        self.still_ours()?;
         self.episodes.line(&episodes::line(row))?;
         if let Some(anomaly) = row.anomaly {
             if self.anomalies.bytes == 0 {
@@ -281,6 +296,7 @@ impl Recorder for RunDir {
         if self.recent.is_empty() {
             return Ok(());
         }
+        self.still_ours()?;
         let wall = self.wall_seconds();
         let mut values: Vec<(&str, f64)> = vec![
             ("Train/Epoch", at.steps as f64 / EPOCH as f64),
@@ -312,6 +328,7 @@ impl Recorder for RunDir {
     }
 
     fn moment(&mut self, moment: &Moment) -> Result<()> {
+        self.still_ours()?;
         self.moments.add(moment)
     }
 
@@ -331,6 +348,7 @@ impl Recorder for RunDir {
     }
 
     fn checkpoint(&mut self, at: Clock, state: &mut Saver, whole: bool) -> Result<()> {
+        self.still_ours()?;
         if self.snapshot_due(at) {
             checkpoint::write_snapshot(&self.path.join("policies"), &self.identity, at.steps, state)?;
             self.last_snapshot = at.steps;

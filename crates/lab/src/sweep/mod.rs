@@ -15,11 +15,16 @@ use crate::registry::Registry;
 use crate::train::{Session, prepare};
 
 mod cell;
+pub mod engine;
+mod one;
 mod runner;
+mod standing;
 mod time_left;
 
 pub use cell::{Cell, State};
+pub use one::{CELLS, Ended};
 pub use runner::Outcome;
+pub use standing::{Place, Standing};
 
 /// A grid file.
 #[derive(Clone, Debug, Deserialize)]

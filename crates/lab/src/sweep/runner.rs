@@ -16,6 +16,7 @@ use super::cell::{Cell, State, state};
 use super::time_left::{Speeds, time_left};
 use crate::display::Display;
 use crate::run_dir::Lock;
+use crate::run_dir::claim::{self, Claimed};
 use crate::train::Stop;
 use crate::wording::duration;
 
@@ -134,7 +135,10 @@ impl Sweep {
 }
 
 const LOG: &str = "log.txt";
-const ERROR: &str = "error.txt";
+/// Why a cell failed.
+pub(super) const ERROR: &str = "error.txt";
+/// The settings a cell was started with.
+pub(super) const CELL: &str = "cell.toml";
 /// Between looks at the processes.
 const POLL: Duration = Duration::from_millis(50);
 /// Between looks at what a process has written.
@@ -205,7 +209,9 @@ fn begun(state: State) -> String {
 fn take(cell: &Cell) -> Result<Option<File>> {
     let path = cell.folder.join(LOG);
     let file = File::options().create(true).append(true).open(&path).map_err(|e| Error::io(&path, e))?;
-    let taken = matches!(file.try_lock(), Err(TryLockError::WouldBlock)) || Lock::take(&cell.folder)?.is_none();
+    let claimed = !matches!(claim::look(&cell.folder)?, Claimed::Free);
+    let locked = || matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+    let taken = claimed || locked() || Lock::take(&cell.folder)?.is_none();
     Ok((!taken).then_some(file))
 }
 
@@ -217,7 +223,7 @@ fn start(program: &Path, cell: &mut Cell) -> Result<Option<Child>> {
     cell.state = state(&cell.folder, &cell.config)?;
     let mut command = Command::new(program);
     if cell.state == State::New {
-        let settings = cell.folder.join("cell.toml");
+        let settings = cell.folder.join(CELL);
         write_whole(&settings, cell.config.to_toml().as_bytes())?;
         let run = &cell.config.run;
         command.args(["train", "--algo", &run.algo, "--env", &run.env, "--seed", &run.seed.to_string()]);

@@ -2,9 +2,14 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::time::Duration;
+
+mod cells;
+mod engine;
 
 use anyhow::{Result, anyhow};
 use sskp_lab::registry::Registry;
+use sskp_lab::run_dir::claim::STALE;
 use sskp_lab::sweep::{State, Sweep};
 
 use crate::error::OrUsage;
@@ -15,6 +20,9 @@ use crate::table::Table;
 ///
 /// Every run is a process of its own, and finished runs are left alone, so the same command goes on after an interruption. Ctrl-C or
 /// SIGTERM lets all runs write their checkpoints. The grid file is described in docs/experiments.md.
+///
+/// Beyond one machine: `--cell K` runs one cell wherever it is started, and ends with 0 when it is finished, 75 when it is to be
+/// continued by the same command, 1 when it failed; `--engine` hands all cells to a scheduler; docs/cluster.md.
 #[derive(clap::Args)]
 pub struct Args {
     /// TOML file of the grid, for example configs/paper.toml
@@ -25,15 +33,29 @@ pub struct Args {
     /// Folder of the runs, instead of the one the file names
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// Print the runs and how far they are, and leave
+    /// Print the runs and how far they are, and leave; with --engine, print what the scheduler would be given
     #[arg(long)]
     dry_run: bool,
+    /// Print one line per cell: number, name, state, estimated time left
+    #[arg(long, conflicts_with_all = ["dry_run", "cell", "status", "jobs"])]
+    list: bool,
+    /// Print what is done, running where, failed with what, and the time left
+    #[arg(long, conflicts_with_all = ["dry_run", "cell", "jobs"])]
+    status: bool,
+    /// Run this cell alone, in this process, unless another process has it
+    #[arg(long, value_name = "K", conflicts_with_all = ["dry_run", "jobs"])]
+    cell: Option<usize>,
+    /// With --cell: seconds after which a process on another machine that was not heard of counts as dead
+    #[arg(long, value_name = "SECONDS", requires = "cell", default_value_t = STALE.as_secs(), value_parser = clap::value_parser!(u64).range(2..))]
+    stale: u64,
     /// No progress display
     #[arg(long, short)]
     quiet: bool,
     /// Stop when standard input ends
     #[arg(long, hide = true)]
     leash: bool,
+    #[command(flatten)]
+    engine: engine::Options,
 }
 
 impl Args {
@@ -42,6 +64,19 @@ impl Args {
         let mut sweep = Sweep::read(registry, &self.file, self.out.as_deref()).or_usage()?;
         for warning in &sweep.warnings {
             eprintln!("warning: {warning}");
+        }
+        if let Some(engine) = self.engine.engine() {
+            return self.engine.run(engine, &sweep, &self.file, self.dry_run);
+        }
+        if let Some(index) = self.cell {
+            let stale = Duration::from_secs(self.stale);
+            return cells::run(registry, &sweep, index, stale, self.quiet, self.leash);
+        }
+        if self.list {
+            return cells::list(&sweep);
+        }
+        if self.status {
+            return cells::status(&sweep);
         }
         if self.dry_run {
             return list(&sweep);
