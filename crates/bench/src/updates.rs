@@ -272,10 +272,11 @@ mod tests {
         let gates = 4 * 128;
         let steps = 3 * (a + 128) * gates - a * gates + 3 * (a + z + 128) * gates + 3 * 128 * a;
         let skills = 10 * steps + 3 * 128 * 2 * z + learn(prior);
-        // Twice: skills, played decoder, two targets, two critics; slow risk, risk. Once: skills, decoder, reference, the slopes of all three.
+        // Twice: skills, played decoder, and slow copy and itself of each of four reward critics and the risk's. Once: skills, decoder, reference,
+        // the slopes of all five.
         let closed = weights(&[o + z, 128, 128, a]);
-        let step_critics = prior.0 + closed.0 + 3 * critic.0 + 3 * learn(critic);
-        let plus = 2 * step_critics + prior.0 + closed.0 + learn(closed) + 3 * critic.0 + 3 * climb(critic, a);
+        let step_critics = prior.0 + closed.0 + 5 * critic.0 + 5 * learn(critic);
+        let plus = 2 * step_critics + prior.0 + closed.0 + learn(closed) + 5 * critic.0 + 5 * climb(critic, a);
         let by_hand = [
             ("sac", 256 * sac(2)),
             ("recovery-rl", 256 * (sac(2) + guard)),

@@ -35,7 +35,7 @@ fn rows_are_reported_committed_and_verified() {
     let (code, out, error) = sskp(here, &["report", "runs", "--out", "r.html", "--rows", "results"]);
     assert_eq!((code, error.as_str()), (0, ""), "{out}");
     let html = fs::read_to_string(here.join("r.html")).unwrap();
-    assert!(html.contains("SSkP on Toy, 1 run") && html.contains("Where the time went"));
+    assert!(html.contains("data-label=\"method\">SSkP</td>") && html.contains("Where the time went"));
     let rows = "results/toy/sskp/seed-1.csv.gz";
     // The committed rows say what the runs said, but for where they lie.
     let (code, _, error) = sskp(here, &["report", "results", "--out", "again.html"]);

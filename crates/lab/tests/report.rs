@@ -105,7 +105,7 @@ fn the_page_stands_alone_and_the_numbers_and_figures_lie_beside_it() {
     assert_eq!(json["groups"].as_array().unwrap().len(), 20);
     assert_eq!(json["groups"][0]["return_at"]["violations"], 3);
     let svgs = std::fs::read_dir(folder.path().join("report.figures")).unwrap().count();
-    assert_eq!(svgs, 26);
+    assert_eq!(svgs, 29);
     assert_eq!(
         Report::new(&Registry::standard(), &all, Some(3)).unwrap().html(),
         html,

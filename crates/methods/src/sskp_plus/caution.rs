@@ -84,8 +84,14 @@ mod tests {
 
     #[test]
     fn trust_is_earned_slowly_and_lost_at_once() {
-        let config =
-            AdaptConfig { allowed: 2e-5, patience: 1e4, first_caution: 3.0, spread: 0.5, ..Default::default() };
+        let config = AdaptConfig {
+            allowed: 2e-5,
+            patience: 1e4,
+            first_caution: 3.0,
+            caution_bounds: [0.1, 10.0],
+            spread: 0.5,
+            ..Default::default()
+        };
         let mut caution = Caution::new();
         assert!((caution.amount(&config) - 3.0).abs() < 1e-12);
         assert!((caution.spread(&config) - 0.5 / 3.0).abs() < 1e-12);
