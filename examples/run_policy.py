@@ -95,7 +95,7 @@ class Exported:
         with np.errstate(divide="ignore"):
             least = np.log(tolerance / (np.float32(1) - tolerance))
         least_std = np.float32(planner["min_std"])
-        reach = np.float32(planner["near_policy"] or np.inf) * np.maximum(first_std, least_std)
+        reach = np.float32(planner["near_policy"] or np.inf) * bound
         for noise in self.noise if planner["planning"] != "off" else []:
             drawn = mean + std * noise
             scores = self.logits(state, np.clip(drawn, -bound, bound))

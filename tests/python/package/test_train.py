@@ -59,7 +59,9 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes():
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_saves_the_run(folder, number):
     program = f"""
-    import sys
+    import signal, sys
+    # A program that a shell has put into the background begins with this signal ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.path.insert(0, {str(ROOT / "tests/python/package")!r})
     import sskp
     from common import SAC
