@@ -87,16 +87,22 @@ fn ellipsoid(o: V, d: V, r: V) -> Option<(f32, V)> {
     Some((t, scaled(scaled(add(o, scale(d, t))))))
 }
 
-/// Along z, with half its length between the middles of its ends.
-fn capsule(o: V, d: V, r: f32, half: f32) -> Option<(f32, V)> {
+/// The round side of a capsule or a cylinder along z.
+fn tube(o: V, d: V, r: f32, half: f32) -> Option<(f32, V)> {
     let (a, b, c) = (d[0] * d[0] + d[1] * d[1], o[0] * d[0] + o[1] * d[1], o[0] * o[0] + o[1] * o[1] - r * r);
     let root = b * b - a * c;
-    if root >= 0.0 && a > 1e-9 {
-        let t = (-b - root.sqrt()) / a;
-        let p = add(o, scale(d, t));
-        if p[2].abs() <= half {
-            return Some((t, [p[0], p[1], 0.0]));
-        }
+    if root < 0.0 || a <= 1e-9 {
+        return None;
+    }
+    let t = (-b - root.sqrt()) / a;
+    let p = add(o, scale(d, t));
+    (p[2].abs() <= half).then_some((t, [p[0], p[1], 0.0]))
+}
+
+/// Along z, with half its length between the middles of its ends.
+fn capsule(o: V, d: V, r: f32, half: f32) -> Option<(f32, V)> {
+    if let Some(hit) = tube(o, d, r, half) {
+        return Some(hit);
     }
     let ends = [half, -half].into_iter().filter_map(|z| {
         let from = [o[0], o[1], o[2] - z];
@@ -106,14 +112,8 @@ fn capsule(o: V, d: V, r: f32, half: f32) -> Option<(f32, V)> {
 }
 
 fn cylinder(o: V, d: V, r: f32, half: f32) -> Option<(f32, V)> {
-    let (a, b, c) = (d[0] * d[0] + d[1] * d[1], o[0] * d[0] + o[1] * d[1], o[0] * o[0] + o[1] * o[1] - r * r);
-    let root = b * b - a * c;
-    if root >= 0.0 && a > 1e-9 {
-        let t = (-b - root.sqrt()) / a;
-        let p = add(o, scale(d, t));
-        if p[2].abs() <= half {
-            return Some((t, [p[0], p[1], 0.0]));
-        }
+    if let Some(hit) = tube(o, d, r, half) {
+        return Some(hit);
     }
     let side = -d[2].signum();
     let t = (side * half - o[2]) / d[2];
