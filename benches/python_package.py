@@ -1,6 +1,7 @@
 """What `cargo xtask bench python` and `bench policy` time from Python. One measurement per call; prints one line of JSON."""
 
 import json
+import pathlib
 import sys
 import tempfile
 import time
@@ -102,7 +103,7 @@ def foreign(robot, steps):
 def decide(folder, side, count):
     """The 99.9th percentile and the median of one decision in microseconds: with the exported networks in onnxruntime or PyTorch, on one
     thread, put together by the reference runner."""
-    sys.path.insert(0, "examples")
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
     import run_policy
 
     policy = run_policy.Exported(folder, threads=1)

@@ -15,13 +15,9 @@ OBS, ACTION, SKILL, WIDTH = 45, 17, 10, 128
 EPSILON = 1e-6
 
 
-def layers(params, sizes):
-    out, at = [], 0
-    for a, b in zip(sizes, sizes[1:]):
-        out.append((params[at : at + a * b].reshape(a, b), params[at + a * b : at + (a + 1) * b]))
-        at += (a + 1) * b
-    assert at == len(params)
-    return out
+def layers(model, net, count):
+    at = lambda i, kind: model.get_tensor(f"policy/skill.{net}.{i}.{kind}")
+    return [(at(i, "weight"), at(i, "bias")) for i in range(count)]
 
 
 def flat(parts):
@@ -40,8 +36,8 @@ def main(data, skills, to):
         obs = len(mean)
         sets = h5py.File(glob.glob(f"{data}/{robot}/medium-v0/**/*.hdf5", recursive=True)[0])
         action = sets["episode_0"]["actions"].shape[1]
-        decoder = layers(model.get_tensor("policy/skill.decoder").ravel(), [obs + SKILL, WIDTH, WIDTH, action])
-        prior = layers(model.get_tensor("policy/skill.prior").ravel(), [obs, WIDTH, WIDTH, WIDTH, 2 * SKILL])
+        decoder = layers(model, "decoder", 3)
+        prior = layers(model, "prior", 4)
         first = np.zeros((OBS + SKILL, WIDTH), np.float32)
         first[:obs], first[OBS:] = decoder[0][0][:obs], decoder[0][0][obs:]
         last, bias = np.zeros((WIDTH, ACTION), np.float32), np.zeros(ACTION, np.float32)

@@ -25,11 +25,17 @@ ROW = 2 * OBS + ACTION + 4
 ROBOTS, ACTIONS, SECONDS = ["ant", "cheetah", "hopper", "humanoid"], [8, 6, 3, 17], [0.05, 0.05, 0.008, 0.015]
 INPUTS = [27 + 8, 17 + 6, 11 + 3, 45 + 17]
 BOUND = 2.5
+# Steps over which the mean of played rewards is taken.
+MEAN_OVER = 20_000
 DEFAULTS = dict(
     horizon=2.0, risk_horizon=1.0, critics=4, norm=0.0, rate=1e-3, decoder_rate=1e-4, tau=0.005, updates=0.5, noise=0.02,
-    spread=0.15, target_noise=0.1, share=0.5, doubt=1.6, target_doubt=1.0, violation_value=0.6, hold=0.1, follow=1e-4,
-    price=5.0, dearest=3.0, negligible=0.01, adapt=1.0, allowed=3e-5, first_caution=3.0, patience=1e4, least=0.1, most=10.0,
-    warm_up=10_000,
+    spread=0.15, target_noise=0.1, share=0.5, doubt=1.6, target_doubt=1.0, violation_value=0.6, hold=0.1, follow=2e-4,
+    price=5.0, dearest=3.0, negligible=0.01, adapt=1.0, allowed=5e-5, first_caution=3.0, patience=1e4, least=0.3, most=10.0,
+    warm_up=10_000, share_end=0.1, fade=5e4,
+    # Tried here only: no M (1 in its place, and the reference always follows); noise on actions times 1/m, at most this; a minibatch's rows
+    # that count; rewards less the running mean of those played (a violation then costs one value more); risk's price levels off above
+    # `bend` (price·bend·log(1 + risk/bend)); the least share of k when m is small (k·max(trusting, min(1, m))).
+    back=1.0, bold=1.0, rows=256, centre=0.0, bend=100.0, trusting=1.0,
 )  # fmt: skip
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -47,7 +53,7 @@ dt = np.array(SECONDS)[robot]
 gamma = (1 - 1 / np.clip(column("horizon") / dt, 20, 1000)).astype(np.float32)
 risk_gamma = (1 - 1 / np.clip(column("risk_horizon") / dt, 20, 1000)).astype(np.float32)
 unit = np.array([abs(data[ROBOTS[r] + "_rewards"].mean()) for r in robot], np.float32)
-cost = column("violation_value") * unit / (1 - gamma)
+cost = (column("violation_value") + column("centre")) * unit / (1 - gamma)
 
 
 def demonstrations(name, gamma, risk_gamma, cost):
@@ -146,14 +152,18 @@ def learn_critics(st, h, prior, mask, b, key):
     a2 = jnp.clip(forward(st["played"], jnp.concatenate([s2, skills(prior, s2, h["spread"], k1)], 1)), -1, 1) * mask
     a2 = jnp.clip(a2 + jnp.clip(h["target_noise"] * jax.random.normal(k2, a2.shape), -0.25, 0.25), -1, 1) * mask
     now, then = jnp.concatenate([s, a], 1), jnp.concatenate([s2, a2], 1)
+    # How many steps R is made of.
+    steps = jnp.log(jnp.where(e > 0, e, y * h["risk_gamma"])) / jnp.log(h["risk_gamma"])
+    R = R - h["centre"] * (1 - h["gamma"] ** steps) / (1 - h["gamma"])
     reward = R / h["unit"] + d * doubtful(values(st["slow_q"], then, h["norm"]), h["used"], h["target_doubt"])
     risk = y + e * jax.nn.sigmoid(forward(st["slow_c"], then, h["norm"])[:, 0])
 
     def cross_entropy(c):
         logit = forward(c, now, h["norm"])[:, 0]
-        return (jax.nn.softplus(logit) - risk * logit).mean()
+        return (jax.nn.softplus(logit) - risk * logit) @ w
 
-    grad_q = jax.grad(lambda q: ((values(q, now, h["norm"]) - reward) ** 2).mean(1).sum())(st["q"])
+    w = jnp.where(jnp.arange(b.shape[0]) * 0.618034 % 1 < h["rows"], 1 / (h["rows"] * b.shape[0]), 0.0)
+    grad_q = jax.grad(lambda q: (((values(q, now, h["norm"]) - reward) ** 2) @ w).sum())(st["q"])
     t = st["t"] + 1
     q, mq, vq = adam(grad_q, st["mq"], st["vq"], t, h["rate"], st["q"])
     c, mc, vc = adam(jax.grad(cross_entropy)(st["c"]), st["mc"], st["vc"], t, h["rate"], st["c"])
@@ -173,13 +183,15 @@ def learn_decoder(st, h, prior, mask, b, key, go):
         q = doubtful(values(st["q"], sa, h["norm"]), h["used"], h["doubt"])
         c = jax.nn.sigmoid(forward(st["c"], sa, h["norm"])[:, 0])
         hold, outside = ((raw - reference) ** 2).sum(1), ((raw - jnp.clip(raw, -1, 1)) ** 2).sum(1)
-        price = h["price"] * jax.nn.relu(c - h["negligible"])
-        return (-(1 - h["gamma"]) * q + price + h["hold"] * hold + outside).mean()
+        price = h["price"] * h["bend"] * jnp.log1p(jax.nn.relu(c - h["negligible"]) / h["bend"])
+        w = jnp.where(jnp.arange(b.shape[0]) * 0.618034 % 1 < h["rows"], 1 / (h["rows"] * b.shape[0]), 0.0)
+        return (-(1 - h["gamma"]) * q + price + h["hold"] * hold + outside) @ w
 
     td = st["td"] + go
     net, m, v = adam(jax.grad(loss)(st["net"]), st["md"], st["vd"], td + 1e-6, h["decoder_rate"], st["net"])
     net, m, v = select(go, net, st["net"]), select(go, m, st["md"]), select(go, v, st["vd"])
     played, reference = toward(st["played"], net, h["tau"] * go), toward(st["reference"], net, h["follow"] * go)
+    reference = toward(reference, st["offline"], h["retreat"] * go)
     return dict(st, net=net, md=m, vd=v, td=td, played=played, reference=reference)
 
 
@@ -212,16 +224,27 @@ insert = jax.jit(lambda replay, rows, at: jax.lax.dynamic_update_slice(replay, r
 flat = jax.jit(lambda net: jnp.concatenate([net[f"{k}{i}"].reshape(P, -1) for i in range(3) for k in "wb"], 1))
 
 
-def settings(violations, t, offline=False):
-    """Numbers of every member now: the rule of caution."""
-    before = column("first_caution") * column("allowed") * column("patience")
-    m = (before + violations) / (column("allowed") * (column("patience") + t))
+def settings(violations, before, t, mean, offline=False):
+    """Numbers of every member now: the rule of caution. `before`: violations before the decoder moved."""
+    first = column("allowed") * column("patience")
+    m = (column("first_caution") * first + violations) / (column("allowed") * (column("patience") + t))
     m = np.where(column("adapt") > 0, np.clip(m, column("least"), column("most")), 1.0)
-    keys = ["norm", "rate", "decoder_rate", "tau", "target_noise", "negligible", "doubt", "target_doubt", "share"]
+    rate = lambda violations, t: (first + violations) / (column("patience") + t)
+    worse = rate(violations, t) / np.maximum(column("allowed"), rate(before, np.minimum(t, column("warm_up"))))
+    worse = np.minimum(worse, column("most"))
+    follow = np.where((column("back") > 0) & (worse >= 1), 0, column("follow") / m)
+    retreat = np.where(column("back") > 0, column("follow") * np.maximum(0, worse - 1), 0)
+    held = np.where(column("back") > 0, np.maximum(1, worse), 1)
+    keys = ["norm", "rate", "decoder_rate", "tau", "target_noise", "negligible", "target_doubt", "bend"]
     h = {key: column(key) for key in keys}
-    h |= dict(gamma=gamma, unit=unit, used=np.stack([np.arange(CRITICS) < m["critics"] for m in members]))
-    h |= dict(hold=column("hold") * m, follow=np.minimum(1, column("follow") / m), pace=column("updates") / MOST_UPDATES)
+    used = np.stack([np.arange(CRITICS) < m["critics"] for m in members])
+    h |= dict(gamma=gamma, risk_gamma=risk_gamma, centre=column("centre") * mean, unit=unit, used=used)
+    h |= dict(hold=column("hold") * m * held, follow=np.minimum(1, follow), retreat=np.minimum(1, retreat))
+    h |= dict(pace=column("updates") / MOST_UPDATES)
     h |= dict(price=column("price") * np.minimum(column("dearest"), m), spread=column("spread") * np.minimum(1, 1 / m))
+    h |= dict(doubt=column("doubt") * np.maximum(column("trusting"), np.minimum(1, m)))
+    end, fade = column("share_end"), column("fade")
+    h |= dict(share=end + (column("share") - end) * fade / (fade + t), rows=column("rows") / BATCH)
     if offline:
         h |= dict(share=np.ones(P), pace=np.ones(P))
     return {key: jnp.asarray(value, jnp.float32) for key, value in h.items()}, m
@@ -242,9 +265,9 @@ def main():
     c["b2"] = jnp.full_like(c["b2"], -4.0)
     zero, copy = (lambda t: jax.tree.map(jnp.zeros_like, t)), (lambda t: jax.tree.map(jnp.array, t))
     st = dict(q=q, slow_q=copy(q), mq=zero(q), vq=zero(q), c=c, slow_c=copy(c), mc=zero(c), vc=zero(c), t=jnp.zeros(P))
-    st |= dict(net=copy(first), played=copy(first), reference=copy(first), md=zero(first), vd=zero(first), td=jnp.zeros(P))
+    st |= dict(net=copy(first), played=copy(first), reference=copy(first), offline=copy(first), md=zero(first), vd=zero(first), td=jnp.zeros(P))
     replay, pairs = jnp.zeros((P, STEPS, ROW), jnp.float32), max(1, round(CHUNK * MOST_UPDATES / 2))
-    begin, h = time.time(), settings(np.zeros(P), 0, offline=True)[0]
+    begin, h = time.time(), settings(np.zeros(P), np.zeros(P), 0, unit, offline=True)[0]
     for _ in range(round(OFFLINE / 2 / pairs)):
         key, k = jax.random.split(key)
         st = learn(st, replay, jnp.int32(1), h, k, jnp.zeros(P), pairs)
@@ -252,13 +275,16 @@ def main():
     print(f"offline {time.time() - begin:.0f} s", flush=True)
 
     rows, stats = np.zeros((P, CHUNK, ROW), np.float32), np.zeros((P, 2), np.float32)
-    violations, window, windows, t = np.zeros(P), np.zeros((P, 2)), [], 0
+    mean = unit.copy()
+    violations, before, window, windows, t = np.zeros(P), np.zeros(P), np.zeros((P, 2)), [], 0
     while t < STEPS and time.time() - begin < config.get("limit", 1e9):
-        h, m = settings(violations, t)
+        before = np.where(t <= column("warm_up"), violations, before)
+        h, m = settings(violations, before, t, mean)
         decoders = np.asarray(flat(st["played"]))
         spread = column("spread") * np.minimum(1, 1 / m)
         same = lambda x: np.full(P, x)
-        given = [spread, column("noise"), gamma, risk_gamma, same(RETURNS), same(BOUND), cost]
+        noise = column("noise") * np.clip(1 / m, 1, column("bold"))
+        given = [spread, noise, gamma, risk_gamma, same(RETURNS), same(BOUND), cost]
         given = np.ascontiguousarray(np.stack(given, 1).astype(np.float32))
         # Robots and networks at the same time: what is played is one chunk behind what has learnt.
         arguments = (farm, ctypes.c_size_t(CHUNK), at(decoders), at(priors), at(given), at(rows), at(stats))
@@ -270,6 +296,7 @@ def main():
         play.join()
         jax.block_until_ready(st)
         replay = insert(replay, jnp.asarray(rows), jnp.int32(t))
+        mean = mean + (stats[:, 0] / CHUNK - mean) * CHUNK / MEAN_OVER
         violations, window, t = violations + stats[:, 1], window + stats, t + CHUNK
         if t % WINDOW < CHUNK:
             windows.append(window)

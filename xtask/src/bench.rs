@@ -4,10 +4,10 @@
 
 mod envs;
 mod methods;
-mod peers;
+pub mod peers;
 mod plan;
 mod policy;
-pub mod python;
+mod python;
 mod record;
 mod table;
 mod update;

@@ -78,6 +78,20 @@ pub fn run(root: &Path) -> Result<()> {
     }));
     steps.push(python);
 
+    let mut sb3 = Step { name: "sb3", command: wheel::check_sb3(root), prepare: None, optional: true };
+    sb3.prepare = Some(Box::new({
+        let root = root.to_path_buf();
+        move || wheel::prepare_sb3(&root)
+    }));
+    steps.push(sb3);
+    let mut ray = step(root, "ray", &["xtask", "wheel", "--cluster"]);
+    ray.optional = true;
+    ray.prepare = Some(Box::new({
+        let root = root.to_path_buf();
+        move || wheel::prepare_cluster(&root)
+    }));
+    steps.push(ray);
+
     let folder = root.join("vendor/venv-rliable");
     let arguments = ["test", "--workspace", "--release", "--test", "stats_rliable", "--", "--ignored"];
     let mut rliable = step(root, "rliable", &arguments);
@@ -147,8 +161,8 @@ fn run_steps(steps: Vec<Step>) -> Result<()> {
             if !optional {
                 return Err(error);
             }
-            println!("== {name}: left out: {error}");
-            summary.push(format!("{name:<14} left out: {error}"));
+            println!("== {name}: left out: {error:#}");
+            summary.push(format!("{name:<14} left out: {error:#}"));
             continue;
         }
         let status = command.status().with_context(|| format!("{shown} could not be started"))?;

@@ -55,6 +55,9 @@ enum Command {
         /// Install it into virtual environments of its own, and run its tests there
         #[arg(long)]
         test: bool,
+        /// Install it beside Ray and Optuna, and run the tests of sskp.ray and sskp.optuna there, with a Ray of three nodes
+        #[arg(long, conflicts_with = "test")]
+        cluster: bool,
     },
     /// Measure speed against other software, and keep the raw numbers under benches/runs/
     Bench {
@@ -92,11 +95,12 @@ fn run(command: Command) -> Result<ExitCode> {
             set_up(&root)?;
             return demo::run(&root, &arguments);
         }
-        Command::Wheel { test } => {
+        Command::Wheel { test, cluster } => {
             set_up(&root)?;
-            match test {
-                true => wheel::test(&root)?,
-                false => wheel::build(&root).map(|_| ())?,
+            match (test, cluster) {
+                (true, _) => wheel::test(&root)?,
+                (_, true) => wheel::test_cluster(&root)?,
+                _ => wheel::build(&root).map(|_| ())?,
             }
         }
         Command::Bench { subject } => {

@@ -3,12 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use sskp_fetch::Python;
 
+use crate::bench::peers::{self, Peer};
 use crate::build;
-use crate::venv::virtual_environment;
+use crate::venv::{room, virtual_environment};
 
 /// What builds it.
 const MATURIN: [&str; 1] = ["maturin==1.16.0"];
@@ -30,6 +32,10 @@ const TESTS: [&str; 10] = [
     "polars==2.1.0",
 ];
 
+/// What its tests of grids and studies need: Ray, Optuna, and what draws a study.
+const CLUSTER: [&str; 6] =
+    ["numpy==2.4.6", "gymnasium==1.4.0", "pytest==9.2.0", "ray==2.60.0", "optuna==5.0.0", "matplotlib==3.11.2"];
+
 fn folder(root: &Path, name: &str) -> PathBuf {
     root.join("vendor").join(name)
 }
@@ -40,6 +46,14 @@ pub fn prepare(root: &Path) -> Result<()> {
     virtual_environment(&folder(root, "venv-maturin"), &python, &MATURIN, "about 10 MB")?;
     virtual_environment(&folder(root, "venv-bare"), &python, &BARE, "about 20 MB")?;
     virtual_environment(&folder(root, "venv-python"), &python, &TESTS, "about 160 MB")?;
+    Ok(())
+}
+
+/// Makes the virtual environments of [`test_cluster`].
+pub fn prepare_cluster(root: &Path) -> Result<()> {
+    let python = Python::new("python3");
+    virtual_environment(&folder(root, "venv-maturin"), &python, &MATURIN, "about 10 MB")?;
+    virtual_environment(&folder(root, "venv-ray"), &python, &CLUSTER, "about 170 MB")?;
     Ok(())
 }
 
@@ -59,12 +73,15 @@ pub fn build(root: &Path) -> Result<PathBuf> {
     maturin.args(["--compatibility", "linux", "--auditwheel", "skip", "--manifest-path", "crates/py/Cargo.toml"]);
     maturin.arg("--out").arg(&out);
     run(&mut maturin, "maturin")?;
-    let entries = fs::read_dir(&out).with_context(|| format!("{} cannot be read", out.display()))?;
-    let mut wheels =
-        entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "whl"));
-    let wheel = wheels.next().context("maturin built no wheel")?;
+    let wheel = built_in(&out).context("maturin built no wheel")?;
     println!("built {}", wheel.display());
     Ok(wheel)
+}
+
+/// The wheel in a folder, which holds one at most.
+fn built_in(folder: &Path) -> Option<PathBuf> {
+    let mut paths = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    paths.find(|path| path.extension().is_some_and(|e| e == "whl"))
 }
 
 /// MuJoCo's library in a folder, whatever its version.
@@ -90,22 +107,48 @@ pub fn test(root: &Path) -> Result<()> {
     // Not from the repository: the package that was installed must be enough.
     bare.current_dir(std::env::temp_dir()).arg(root.join("tests/python/check_wheel.py")).arg(&wheel);
     run(&mut bare, "the check of the wheel")?;
-    let mut tests = Command::new(folder(root, "venv-python").join("bin/python"));
-    tests.current_dir(root).env("SSKP_PROGRAM", &program).args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
-    run(tests.args(["--durations=5", "tests/python/package"]), "the tests of the package")?;
-    // PyTorch takes gigabytes: who has measured against it has it, others are told.
-    if folder(root, "venv-peers").join("complete").exists() {
-        let interpreter = crate::bench::python::environment(root)?;
-        install(&interpreter, &wheel)?;
-        return run(
-            Command::new(interpreter).arg(root.join("tests/python/check_sb3.py")),
-            "the check with stable-baselines3",
-        );
+    pytest(root, "venv-python", &program, "tests/python/package")
+}
+
+/// Free disk that installing PyTorch needs: 3 GB to download, 5 GB to keep.
+const ROOM_GB: u64 = 10;
+/// How long installing it may take: two minutes where this was written.
+const PATIENCE: Duration = Duration::from_mins(4);
+
+/// Prepares the check with stable-baselines3: installs that, unless it is there, and the wheel that was built last. An error where
+/// there is too little disk, no network or a slow one.
+pub fn prepare_sb3(root: &Path) -> Result<()> {
+    let wheel = built_in(&root.join("target/wheels")).context("no wheel: see the step before")?;
+    let python = peers::base(root)?;
+    if !peers::there(&python, Peer::StableBaselines3) {
+        room(root, ROOM_GB)?;
+        peers::install(&python, Peer::PyTorch, PATIENCE)?;
+        peers::install(&python, Peer::StableBaselines3, PATIENCE)?;
     }
-    println!(
-        "stable-baselines3: not run, because it is not installed; `cargo xtask bench python` installs it (3 GB) and runs it"
-    );
-    Ok(())
+    install(&python, &wheel)
+}
+
+/// The check with stable-baselines3, prepared by [`prepare_sb3`].
+pub fn check_sb3(root: &Path) -> Command {
+    let mut command = Command::new(peers::interpreter(root));
+    command.current_dir(root).arg("tests/python/check_sb3.py");
+    command
+}
+
+/// Installs the wheel beside Ray and Optuna, and tests what it has for them.
+pub fn test_cluster(root: &Path) -> Result<()> {
+    prepare_cluster(root)?;
+    let wheel = build(root)?;
+    let program = build::program_of_tests(root)?;
+    install(&folder(root, "venv-ray").join("bin/python"), &wheel)?;
+    pytest(root, "venv-ray", &program, "tests/python/cluster")
+}
+
+/// Runs tests in a virtual environment.
+fn pytest(root: &Path, environment: &str, program: &Path, tests: &str) -> Result<()> {
+    let mut command = Command::new(folder(root, environment).join("bin/python"));
+    command.current_dir(root).env("SSKP_PROGRAM", program).args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
+    run(command.args(["--durations=5", tests]), "the tests of the package")
 }
 
 /// Installs a wheel for an interpreter, in place of an earlier one.

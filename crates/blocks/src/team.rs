@@ -17,11 +17,20 @@ type Job = *const (dyn Fn(usize) + Sync);
 /// How long an idle thread watches before it sleeps: longer than the physics between two updates.
 const WATCH: Duration = Duration::from_millis(2);
 
+/// How long whoever waits gives its core to nobody: longer than a step of a robot. Giving it away sooner costs a whole time slice,
+/// milliseconds, wherever another program wants that core, however low its priority.
+const HOLD: Duration = Duration::from_micros(100);
+
+/// In `Shared::gate`: nobody may begin any more.
+const CLOSED: usize = 1 << (usize::BITS - 1);
+
 struct Shared {
-    /// Grows by one for each job.
+    /// Grows by two for each job; odd where members may stay away from it ([`Team::each`]).
     epoch: AtomicUsize,
-    /// Members still working on the current job.
+    /// Members still working on a job that all take part in.
     busy: AtomicUsize,
+    /// Members working on a job that they may stay away from, and [`CLOSED`].
+    gate: AtomicUsize,
     job: Mutex<Option<SendJob>>,
     quit: AtomicBool,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
@@ -58,6 +67,7 @@ impl Team {
         let shared = Arc::new(Shared {
             epoch: AtomicUsize::new(0),
             busy: AtomicUsize::new(0),
+            gate: AtomicUsize::new(CLOSED),
             job: Mutex::new(None),
             quit: AtomicBool::new(false),
             panic: Mutex::new(None),
@@ -83,19 +93,60 @@ impl Team {
         if self.members.is_empty() {
             return job(0);
         }
-        // SAFETY: only the lifetime is erased; this function does not return before `busy` is back at zero.
+        self.shared.busy.store(self.members.len(), Ordering::Relaxed);
+        self.announce(job, false);
+        let mine = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(0)));
+        let mut wait = Wait::new();
+        while self.shared.busy.load(Ordering::Acquire) > 0 {
+            wait.moment();
+        }
+        self.unwind(mine);
+    }
+
+    /// Calls `work` once for each of `0..n`, `chunk` of them at a time by whoever is free, and returns when all are done. For work of
+    /// unequal length: nobody waits for more than one chunk, and a member that other programs keep from its core is not waited for at
+    /// all, unless it has begun one.
+    pub fn each(&self, n: usize, chunk: usize, work: &(dyn Fn(usize) + Sync)) {
+        let taken = AtomicUsize::new(0);
+        let job = |_| {
+            loop {
+                let first = taken.fetch_add(chunk, Ordering::Relaxed);
+                if first >= n {
+                    return;
+                }
+                (first..n.min(first + chunk)).for_each(work);
+            }
+        };
+        if self.members.is_empty() || n <= chunk {
+            return job(0);
+        }
+        self.announce(&job, true);
+        let mine = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(0)));
+        self.shared.gate.fetch_or(CLOSED, Ordering::Relaxed);
+        let mut wait = Wait::new();
+        while self.shared.gate.load(Ordering::Acquire) != CLOSED {
+            wait.moment();
+        }
+        self.unwind(mine);
+    }
+
+    /// Hands a job to the members. The caller stays until nobody works on it any more.
+    fn announce(&self, job: &(dyn Fn(usize) + Sync), open: bool) {
+        // SAFETY: only the lifetime is erased; the caller does not return before the last member has finished with it.
         let erased = unsafe { std::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), Job>(job) };
         *self.shared.job.lock().expect("never poisoned") = Some(SendJob(erased));
-        self.shared.busy.store(self.members.len(), Ordering::Relaxed);
-        self.shared.epoch.fetch_add(1, Ordering::Release);
+        if open {
+            self.shared.gate.store(0, Ordering::Release);
+        }
+        let epoch = self.shared.epoch.load(Ordering::Relaxed);
+        self.shared.epoch.store((epoch & !1) + 2 + usize::from(open), Ordering::Release);
         for (_, thread) in &self.members {
             thread.unpark(); // cheap when it is not asleep
         }
-        let mine = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(0)));
-        let mut spins = 0u32;
-        while self.shared.busy.load(Ordering::Acquire) > 0 {
-            relax(&mut spins);
-        }
+    }
+
+    /// Hands on what a member, or the caller itself, panicked with.
+    fn unwind(&self, mine: std::thread::Result<()>) {
         // Taken before unwinding, so that the lock is not held then.
         let theirs = self.shared.panic.lock().expect("never poisoned").take();
         if let Some(theirs) = theirs {
@@ -112,34 +163,60 @@ impl Team {
     }
 }
 
-/// Watches politely: other runs may want this core.
-fn relax(spins: &mut u32) {
-    *spins += 1;
-    if spins.is_multiple_of(256) { std::thread::yield_now() } else { std::hint::spin_loop() }
+/// Waiting by watching.
+struct Wait {
+    since: Instant,
+    spins: u32,
+    waited: Duration,
+}
+
+impl Wait {
+    fn new() -> Self {
+        Self { since: Instant::now(), spins: 0, waited: Duration::ZERO }
+    }
+
+    /// Lets a moment pass; after a while politely, since other runs may want this core.
+    fn moment(&mut self) {
+        self.spins += 1;
+        if !self.spins.is_multiple_of(256) {
+            return std::hint::spin_loop();
+        }
+        self.waited = self.since.elapsed();
+        if self.waited > HOLD {
+            std::thread::yield_now();
+        }
+    }
 }
 
 fn work(index: usize, shared: &Shared) {
     let mut seen = 0;
     loop {
-        let (mut spins, since) = (0u32, Instant::now());
+        let mut wait = Wait::new();
         while shared.epoch.load(Ordering::Acquire) == seen {
             if shared.quit.load(Ordering::Relaxed) {
                 return;
             }
-            relax(&mut spins);
-            if spins.is_multiple_of(1024) && since.elapsed() > WATCH {
+            wait.moment();
+            if wait.waited > WATCH {
                 // A lost wake-up costs at most this timeout.
                 std::thread::park_timeout(Duration::from_millis(50));
             }
         }
-        seen += 1;
+        seen = shared.epoch.load(Ordering::Acquire);
+        let open = seen & 1 == 1;
+        // Whoever has passed the gate keeps the job alive, this one or the next: it is read after that.
+        let pass = |gate: usize| (gate & CLOSED == 0).then_some(gate + 1);
+        if open && shared.gate.fetch_update(Ordering::Acquire, Ordering::Relaxed, pass).is_err() {
+            continue;
+        }
         let job = shared.job.lock().expect("never poisoned").expect("a job with every epoch");
-        // SAFETY: `Team::run` keeps the job alive until `busy` is back at zero.
+        // SAFETY: the caller keeps the job alive until `busy`, or the count at the gate, is back at zero.
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| unsafe { (*job.0)(index) }));
         if let Err(panic) = result {
             *shared.panic.lock().expect("never poisoned") = Some(panic);
         }
-        shared.busy.fetch_sub(1, Ordering::Release);
+        let done = if open { &shared.gate } else { &shared.busy };
+        done.fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -204,6 +281,28 @@ mod tests {
     }
 
     #[test]
+    fn unequal_work_is_done_once_each_whoever_comes_and_between_jobs_of_the_other_kind() {
+        for size in [1, 2, 5] {
+            let team = Team::new(size);
+            for (round, n) in [0, 1, 7, 100, 1003].into_iter().cycle().take(400).enumerate() {
+                let mut sums = vec![0u64; n];
+                let shares = Shares::new(&mut sums);
+                team.each(n, 1 + round % 3, &|i| {
+                    // SAFETY: every number is given away once.
+                    let mine = unsafe { shares.part(i..i + 1) };
+                    mine[0] += (0..i as u64 % 50).map(std::hint::black_box).sum::<u64>() + 1;
+                });
+                assert!(sums.iter().enumerate().all(|(i, s)| *s == (0..i as u64 % 50).sum::<u64>() + 1));
+                let count = AtomicUsize::new(0);
+                team.run(&|_| {
+                    count.fetch_add(1, Ordering::Relaxed);
+                });
+                assert_eq!(count.into_inner(), size);
+            }
+        }
+    }
+
+    #[test]
     fn a_team_wakes_after_a_long_sleep_and_hands_on_panics() {
         let team = Team::new(3);
         std::thread::sleep(Duration::from_millis(20));
@@ -214,6 +313,10 @@ mod tests {
         assert_eq!(count.into_inner(), 3);
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             team.run(&|i| assert!(i != 2, "member two fails"));
+        }));
+        assert!(caught.is_err());
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            team.each(100, 1, &|i| assert!(i != 57, "one fails"));
         }));
         assert!(caught.is_err());
         team.run(&|_| ());

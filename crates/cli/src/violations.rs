@@ -75,7 +75,7 @@ impl Args {
         sskp_lab::replay_page::write_html(&studied.page, &self.html)?;
         writeln!(out, "{}", one.constraint)?;
         for (back, fell) in &studied.again {
-            writeln!(out, "played again from {back} steps before: {fell} of {TRIES} fell")?;
+            writeln!(out, "played again from {back} steps before: {fell} of {TRIES} fell by then")?;
         }
         writeln!(out, "replay: {}", self.html.display())?;
         if let Some(path) = &self.video {

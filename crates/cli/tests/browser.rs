@@ -136,8 +136,9 @@ fn episodes_side_by_side_move_together_and_can_be_saved() {
     assert_eq!((&gif[0], &gif[2]), (&"GIF89a".into(), &59.into()));
     assert!(gif[1].as_u64().unwrap() > 5000, "{gif}");
     // The browser itself can read it.
-    let read = "(async () => { const d = new ImageDecoder({ type: 'image/gif', data: await window.__sskp.gif(120, 10).arrayBuffer() }); await d.tracks.ready; await d.completed; let last; \
-                for (let i = 0; i < d.tracks.selectedTrack.frameCount; i++) last = (await d.decode({ frameIndex: i })).image; return [d.tracks.selectedTrack.frameCount, last.displayWidth]; })()";
+    let read = "(async () => { const d = new ImageDecoder({ type: 'image/gif', data: await window.__sskp.gif(120, 10).arrayBuffer() }); await d.tracks.ready; await d.completed; let width; \
+                for (let i = 0; i < d.tracks.selectedTrack.frameCount; i++) { const { image } = await d.decode({ frameIndex: i }); width = image.displayWidth; image.close(); } \
+                return [d.tracks.selectedTrack.frameCount, width]; })()";
     let read = chrome.eval(read);
     assert!(read[0].as_u64().unwrap() > 3 && read[1] == 120, "{read}");
     let video = chrome.eval("(async () => { window.__sskp.setSpeed(2); const v = await window.__sskp.saveVideo(); return [v.type, v.size]; })()");

@@ -176,7 +176,11 @@ fn scripted_slurm(folder: &Path) -> String {
     let given = folder.join("given.sh");
     for (name, text) in [
         ("sinfo", "echo short; echo long".to_string()),
-        ("squeue", "echo '12|1|RUNNING|node3|None'; echo '99|2|PENDING||Priority'".into()),
+        // As for its option -t where there is one: only what has ended.
+        (
+            "squeue",
+            "case \"$*\" in *-t*) echo '12|2|FAILED|JobLaunchFailure';; *) echo '12|1|RUNNING|node3|None'; echo '99|2|PENDING||Priority';; esac".into(),
+        ),
         ("sacct", "echo '12_3|NODE_FAIL|1:0'".into()),
         ("sbatch", format!("cat > '{}'; echo '12;cluster'", given.display())),
     ] {
@@ -219,6 +223,12 @@ fn slurm_is_given_what_is_open_and_asked_what_it_has() {
         status.contains("Slurm 12: running on node3") && status.contains("node_fail with exit code 1:0"),
         "{status}"
     );
+    assert!(status.contains("Slurm 12_2: failed (JobLaunchFailure); its node may not see the folder"), "{status}");
+    // Where a task could still say why, that is what is shown.
+    let why = "the node node3 cannot see /nowhere; grid and runs must lie on a file system that all nodes share";
+    fs::write(out.join("slurm/12_2.log"), format!("error: {why}\n")).unwrap();
+    let (_, status, _) = slurm(&["--status"]);
+    assert!(status.contains(why) && !status.contains("JobLaunchFailure"), "{status}");
     assert!(!status.contains("Priority") && status.contains("1 of 4 finished, 3 new"), "{status}");
     // A script where the folder cannot be seen says so, and does nothing else.
     let script = script.replace(&file.display().to_string(), "/nowhere/grid.toml");

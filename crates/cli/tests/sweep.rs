@@ -208,7 +208,7 @@ fn what_cannot_work_is_said_before_anything_starts() {
     // A run of other settings in the way.
     assert!(sweep(&file, &out).status().unwrap().success());
     refused(&grid(dir.path(), &["sac"], 300, "set.sac.replay = 777"), &out, &["seed-3", "sac.replay is", "777 here"]);
-    refused(&grid(dir.path(), &["sac"], 400, ""), &out, &["a run of 300 steps, and the grid says 400"]);
+    refused(&grid(dir.path(), &["sac"], 400, ""), &out, &["a run of 300 steps, and 400 are asked for"]);
 }
 
 #[test]

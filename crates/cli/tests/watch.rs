@@ -89,6 +89,9 @@ fn hostile_requests_are_refused_and_nothing_is_written() {
     assert_eq!(from(&format!("{host}Origin: http://evil.example\r\n")), 403);
     assert_eq!(from(&format!("{host}Sec-Fetch-Site: cross-site\r\n")), 403);
     assert_eq!(from("Host: evil.example\r\n"), 403, "a name that somebody else points here");
+    assert_eq!(from(&format!("{host}Host: evil.example\r\n")), 400, "two names");
+    let absolute = format!("GET http://evil.example/board HTTP/1.1\r\n{host}Connection: close\r\n\r\n");
+    assert_eq!(ask(port, &absolute).0, 400, "another name than its host's");
     for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"] {
         let request = format!("{method} /board HTTP/1.1\r\n{host}Content-Length: 0\r\nConnection: close\r\n\r\n");
         assert_eq!(ask(port, &request).0, 405, "{method}");

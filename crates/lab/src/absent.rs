@@ -35,6 +35,18 @@ pub struct Absent {
     pub action_low: Vec<f64>,
     /// What an action of 1 is there.
     pub action_high: Vec<f64>,
+    /// Where an observation of several boxes has them, in the order in which they are joined; nothing where it is one box.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub observation: Vec<Part>,
+}
+
+/// A box inside of an observation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// The keys that lead to it: names in dicts, numbers in tuples.
+    pub at: Vec<serde_json::Value>,
+    /// Its shape.
+    pub shape: Vec<usize>,
 }
 
 impl Absent {
@@ -124,6 +136,7 @@ mod tests {
             dt: 0.1,
             action_low: vec![-2.0],
             action_high: vec![2.0],
+            observation: vec![Part { at: vec!["camera".into(), 1.into()], shape: vec![2] }],
         };
         let mut registry = Registry::standard();
         registry.add_env(absent.entry()).unwrap();

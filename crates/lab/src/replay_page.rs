@@ -1,6 +1,7 @@
 //! A replay page: one HTML file that shows a moving robot in any browser with WebGL2, from a disk, without a network.
 //!
-//! The page is `replay_page.html` beside this file with a JSON object put in its middle. Numbers that exist once per frame are
+//! The page is put together, when this is compiled, from the files in `replay_page`, with a JSON object in its middle. Its scripts are one function per
+//! episode, cut where its subjects change: `start.js` opens it and `end.js` closes it. Numbers that exist once per frame are
 //! base64 of little-endian arrays; poses are 16-bit fixed point relative to the frame's origin (the torso), which is
 //! finer than a tenth of a millimetre on a robot and a third of the size of plain floats.
 
@@ -29,7 +30,22 @@ pub struct ReplayPage {
 }
 
 /// The page, cut where the title and the data go.
-const TEMPLATE: &str = include_str!("replay_page.html");
+const TEMPLATE: &str = concat!(
+    include_str!("replay_page/head.html"),
+    include_str!("replay_page/style.css"),
+    include_str!("replay_page/body.html"),
+    include_str!("replay_page/start.js"),
+    include_str!("replay_page/data.js"),
+    include_str!("replay_page/geometry.js"),
+    include_str!("replay_page/shaders.js"),
+    include_str!("replay_page/scene.js"),
+    include_str!("replay_page/strip.js"),
+    include_str!("replay_page/controls.js"),
+    include_str!("replay_page/saving.js"),
+    include_str!("replay_page/selftest.js"),
+    include_str!("replay_page/end.js"),
+    "</script>\n</body>\n</html>\n"
+);
 const TITLE: &str = "{{title}}";
 const DATA: &str = "{{data}}";
 

@@ -58,7 +58,11 @@ impl Curves {
         let whole = uncut(&episodes, config.total_steps, limit);
         let steps = episodes.last().map_or(0, |e| e.steps);
         let levels = levels(&config, limit);
-        let mut charts = vec![("return", returns(whole, steps, limit, levels)), ("violations", violations(&episodes))];
+        let mut charts = Vec::new();
+        // Before the first episode ends there is nothing to see in them.
+        if !episodes.is_empty() {
+            charts.extend([("return", returns(whole, steps, limit, levels)), ("violations", violations(&episodes))]);
+        }
         let progress = run.join("progress.csv");
         charts.extend(foresight(&progress)?.map(|chart| ("foresight", chart)));
         charts.extend(risks(&progress)?.map(|chart| ("risk", chart)));
@@ -70,7 +74,7 @@ impl Curves {
         let (ptr, falls) = (earned / steps.max(1) as f64, episodes.last().map_or(0, |e| e.cumulative_violations));
         let ratio = if falls == 0 { "—".into() } else { measured(1000.0 * ptr / falls as f64) };
         let facts = vec![
-            ("reward per step, PtR", format!("{ptr:.3}")),
+            ("reward per step, PtR", if steps == 0 { "—".into() } else { format!("{ptr:.3}").replace('-', "−") }),
             ("violations, #V", grouped(falls)),
             ("PtR/#V × 1000", ratio),
             ("environment steps", format!("{} of {}", grouped(steps), grouped(config.total_steps))),
@@ -80,6 +84,9 @@ impl Curves {
         let mut about = format!("seed {}", config.seed);
         if !config.demos.is_empty() {
             let _ = write!(about, ", after learning from the demonstrations {}", config.demos);
+        }
+        if episodes.is_empty() {
+            about += "; no episode has come to its end yet";
         }
         Ok(Self { title: format!("{} on {}", config.algo, config.env), about, facts, charts })
     }
@@ -345,6 +352,19 @@ mod tests {
         assert_eq!(rows[0], [2.0, 1.0]);
         assert!(rows[1][0].is_nan() && rows[1][1] == 3.0);
         assert_eq!(numbers(&path, &["z"]).unwrap(), None);
+    }
+
+    #[test]
+    fn before_the_first_episode_ends_nothing_is_drawn_and_no_number_is_made_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let registry = Registry::standard();
+        let run = RunConfig::new("sac", "toy", 0, 1000);
+        let config = crate::config::Config::resolve(&registry, run, &Default::default()).unwrap();
+        std::fs::write(folder.path().join("config.toml"), config.to_toml()).unwrap();
+        std::fs::write(folder.path().join(episodes::FILE), format!("{}\n", episodes::COLUMNS)).unwrap();
+        let curves = Curves::read(&registry, folder.path(), true, |_, _| Levels::default()).unwrap();
+        assert!(curves.charts.is_empty() && curves.about.ends_with("no episode has come to its end yet"));
+        assert_eq!(curves.facts[0], ("reward per step, PtR", "—".into()));
     }
 
     #[test]

@@ -108,7 +108,7 @@ pub fn study(registry: &Registry, run: &Path, kept: &Kept) -> Result<Studied> {
     Ok(Studied { page, again })
 }
 
-/// "faint: other choices, by the policy after 20000 steps; from 10, 20 steps before, 3, 1 of 8 fell".
+/// "faint: other choices, by the policy after 20 000 steps; of 8 tries from 10, 20 steps before, 3, 1 fell by then".
 fn faint(again: &[(usize, usize)], trained: &Trained) -> String {
     let list =
         |of: fn(&(usize, usize)) -> usize| again.iter().map(|one| of(one).to_string()).collect::<Vec<_>>().join(", ");
@@ -116,7 +116,7 @@ fn faint(again: &[(usize, usize)], trained: &Trained) -> String {
     match again {
         [] => "it came too soon to be played again".into(),
         _ => format!(
-            "faint: other choices, by the policy after {policy}; from {} steps before, {} of {TRIES} fell",
+            "faint: other choices, by the policy after {policy}; of {TRIES} tries from {} steps before, {} fell by then",
             list(|one| one.0),
             list(|one| one.1)
         ),

@@ -68,7 +68,13 @@ pub fn measured_like(x: f64, other: f64) -> String {
         a if a >= 1.0 => 2,
         _ => 3,
     };
-    format!("{x:.decimals$}").replace('-', "\u{2212}")
+    if x == 0.0 {
+        return "0".into();
+    }
+    let text = format!("{x:.decimals$}");
+    // What is rounded away has no sign.
+    let gone = text.chars().all(|c| "-0.".contains(c));
+    if gone { text.replace('-', "") } else { text.replace('-', "\u{2212}") }
 }
 
 /// "Hopper".
@@ -86,6 +92,7 @@ mod tests {
         let texts = [0.0, 0.012_345, 0.6, 1.0, -0.25, 12.345, 1234.5, 0.000_012_34].map(significant);
         assert_eq!(texts, ["0", "0.0123", "0.600", "1.00", "-0.250", "12.3", "1234", "1.23e-5"]);
         assert_eq!([0.1234, 1.234, -12.34, 1234.5].map(measured), ["0.123", "1.23", "−12.3", "1234"]);
+        assert_eq!([0.0, -0.0, -0.000_1].map(measured), ["0", "0", "0.000"]);
         assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1\u{202f}000", "1\u{202f}234\u{202f}567"]);
     }
 

@@ -4,11 +4,13 @@
 //! Nothing here calls Python while it works. A run has a thread of its own and asks for what it needs of Python, a step of somebody
 //! else's environment or an action, by `exchange.rs`; whoever waits for the run answers.
 
+mod arrays;
 mod data;
 mod exchange;
 mod picture;
 mod policy;
 mod robot;
+mod sweep;
 mod vector;
 mod work;
 
@@ -80,7 +82,11 @@ fn _sskp(module: &Bound<'_, PyModule>) -> PyResult<()> {
     for function in [
         wrap_pyfunction!(installed, module)?,
         wrap_pyfunction!(robot::contracts, module)?,
+        wrap_pyfunction!(arrays::within_box, module)?,
         wrap_pyfunction!(work::methods, module)?,
+        wrap_pyfunction!(sweep::open_grid, module)?,
+        wrap_pyfunction!(sweep::run_cell, module)?,
+        wrap_pyfunction!(sweep::holder, module)?,
         wrap_pyfunction!(data::write_set, module)?,
         wrap_pyfunction!(data::find_set, module)?,
         wrap_pyfunction!(data::demos_folder, module)?,

@@ -4,13 +4,12 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use numpy::{PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use sskp::lab::absent::Absent;
 use sskp::lab::evaluate::{Trained, load_policy, newest_run};
 use sskp::methods::Actor;
 
-use crate::{now, raised};
+use crate::{arrays, now, raised};
 
 /// A policy out of a run: one player for every row of observations, each with the skill it is playing.
 #[pyclass(module = "sskp._sskp")]
@@ -44,6 +43,7 @@ impl Policy {
             "checkpoint": trained.checkpoint,
             "action_low": absent.as_ref().map(|a| &a.action_low),
             "action_high": absent.as_ref().map(|a| &a.action_high),
+            "observation": absent.as_ref().map(|a| &a.observation),
             "settings": trained.config.method,
         });
         let inner = Inner { trained, players: Vec::new(), state: Vec::new() };
@@ -76,23 +76,13 @@ impl Policy {
         obs: PyReadonlyArray2<'py, f64>,
         explore: bool,
     ) -> PyResult<(Bound<'py, PyArray2<f32>>, Vec<Option<f32>>)> {
-        let [rows, columns] = [obs.shape()[0], obs.shape()[1]];
-        let [obs_dim, action_dim] = self.sizes;
-        if columns != obs_dim {
-            return Err(PyValueError::new_err(format!(
-                "observation: it has {columns} numbers where {obs_dim} are needed"
-            )));
-        }
+        let (rows, [obs_dim, action_dim]) = (obs.shape()[0], self.sizes);
         let mut inner = now(&self.inner, "this policy")?;
         let Inner { trained, players, state } = &mut *inner;
+        state.resize(rows * obs_dim, 0.0);
+        arrays::copy("observation", obs.as_array(), &[rows, obs_dim], |x| x as f32, state)?;
         while players.len() < rows {
             players.push(trained.another_actor());
-        }
-        state.clear();
-        state.extend(obs.as_array().iter().map(|x| *x as f32));
-        if let Some(i) = state.iter().position(|x| !x.is_finite()) {
-            let text = format!("observation: number {} of row {} is not finite", i % obs_dim, i / obs_dim);
-            return Err(PyValueError::new_err(text));
         }
         let actions = PyArray2::<f32>::zeros(py, [rows, action_dim], false);
         // SAFETY: nobody else knows the new array yet.

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use numpy::{PyArray1, PyArray3, PyArrayMethods, PyReadonlyArray1};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use sskp::blocks::env::{End, Env};
 use sskp::blocks::registry::EnvOptions;
@@ -11,7 +11,7 @@ use sskp::blocks::rng::Rng;
 use sskp::lab::rollout::Recording;
 
 use crate::picture::Camera;
-use crate::{raised, registry};
+use crate::{arrays, raised, registry};
 
 /// What every robot's documentation needs: name, sizes, limit, seconds, and the tables of its contract.
 #[pyfunction]
@@ -49,22 +49,6 @@ struct Inner {
     /// Whether an episode is being played.
     playing: bool,
     recording: Option<Recording>,
-}
-
-/// Copies an action and refuses what is none.
-pub(crate) fn read_action(action: &PyReadonlyArray1<f32>, into: &mut [f32]) -> PyResult<()> {
-    let array = action.as_array();
-    if array.len() != into.len() {
-        let (got, needed) = (array.len(), into.len());
-        return Err(PyValueError::new_err(format!("action: it has {got} numbers where {needed} are needed")));
-    }
-    for (i, (to, from)) in into.iter_mut().zip(array.iter()).enumerate() {
-        if !from.is_finite() {
-            return Err(PyValueError::new_err(format!("action: number {i} is {from}")));
-        }
-        *to = *from;
-    }
-    Ok(())
 }
 
 impl Robot {
@@ -141,7 +125,7 @@ impl Robot {
         if !*playing {
             return Err(PyRuntimeError::new_err("no episode is being played: call reset() first"));
         }
-        read_action(&action, mine)?;
+        arrays::copy("action", action.as_array(), &self.sizes[1..], |x| x, mine)?;
         let step = env.step(mine).map_err(raised)?;
         if let Some(recording) = recording {
             recording.push(&mut **env, &step);

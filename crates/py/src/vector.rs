@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use sskp::blocks::Result;
@@ -12,7 +12,7 @@ use sskp::blocks::registry::EnvOptions;
 use sskp::blocks::rng::Rng;
 use sskp::blocks::team::{Shares, Team};
 
-use crate::{now, raised, registry, same_process};
+use crate::{arrays, now, raised, registry, same_process};
 
 /// Robots of one kind.
 #[pyclass(module = "sskp._sskp")]
@@ -31,6 +31,27 @@ struct Inner {
     actions: Vec<f32>,
 }
 
+impl Inner {
+    /// Calls `work` once for every robot, in the team. Whoever is free takes the next few: a step near the ground takes several times
+    /// as long as one in the air, and equal shares would have all wait for the unluckiest.
+    fn each(&mut self, work: impl Fn(usize, &mut One, &[f32]) + Sync) {
+        let Inner { team, robots, actions } = self;
+        let (n, width) = (robots.len(), actions.len() / robots.len());
+        // Few enough that nobody waits long for the last ones, and enough that taking them costs nothing, however small the robot.
+        let chunk = (n / (8 * team.size())).clamp(1, 16);
+        let robots = Shares::new(robots);
+        team.each(n, chunk, &|i| {
+            // SAFETY: the team gives every robot away once.
+            work(i, unsafe { &mut robots.part(i..i + 1)[0] }, &actions[i * width..][..width]);
+        });
+    }
+
+    /// What went wrong in the first robot in which something did.
+    fn failure(&mut self) -> PyResult<()> {
+        self.robots.iter_mut().find_map(|one| one.failure.take()).map_or(Ok(()), |error| Err(raised(error)))
+    }
+}
+
 struct One {
     env: Box<dyn Env>,
     rng: Rng,
@@ -40,19 +61,18 @@ struct One {
 }
 
 impl One {
-    fn begin(&mut self, obs: &mut [f64]) -> Result<()> {
-        self.env.reset(&mut self.rng)?;
+    fn begin(&mut self, obs: &mut [f64]) {
+        self.failure = self.env.reset(&mut self.rng).err();
+        self.over = self.failure.is_some();
         obs.copy_from_slice(self.env.obs());
-        self.over = false;
-        Ok(())
     }
 }
 
 type Array1<'py, T> = Bound<'py, PyArray1<T>>;
 type Array2<'py> = Bound<'py, PyArray2<f64>>;
 type Flags<'py> = Array1<'py, bool>;
-/// Observations, rewards, violated, terminated, truncated; then, where episodes begin in the same step, those they ended with.
-type Stepped<'py> = (Array2<'py>, Array1<'py, f64>, Flags<'py>, Flags<'py>, Flags<'py>, Option<Array2<'py>>);
+/// Observations, rewards, costs, terminated, truncated; then, where episodes begin in the same step, those they ended with.
+type Stepped<'py> = (Array2<'py>, Array1<'py, f64>, Array1<'py, f64>, Flags<'py>, Flags<'py>, Option<Array2<'py>>);
 
 fn closed() -> PyErr {
     PyRuntimeError::new_err("this vector environment is closed: make a new one")
@@ -104,21 +124,26 @@ impl Robots {
         if let Some(got) = lengths.into_iter().find(|length| *length != n) {
             return Err(PyValueError::new_err(format!("there are {n} environments, but {got} seeds or masks")));
         }
-        let mut inner = now(&self.inner, "this vector environment")?;
-        let robots = &mut inner.as_mut().ok_or_else(closed)?.robots;
-        let obs = PyArray2::<f64>::zeros(py, [n, self.sizes[0]], false);
+        let mut guard = now(&self.inner, "this vector environment")?;
+        let inner = guard.as_mut().ok_or_else(closed)?;
+        let width = self.sizes[0];
+        let obs = PyArray2::<f64>::zeros(py, [n, width], false);
         // SAFETY: nobody else knows the new array yet.
-        let rows = unsafe { obs.as_slice_mut() }.expect("a new array has no gaps");
-        for (i, (one, row)) in robots.iter_mut().zip(rows.chunks_exact_mut(self.sizes[0])).enumerate() {
-            if mask.as_ref().is_some_and(|mask| !mask[i]) {
-                row.copy_from_slice(one.env.obs());
-                continue;
-            }
-            if let Some(seed) = seeds.as_ref().and_then(|seeds| seeds[i]) {
-                one.rng = Rng::stream(seed, "env");
-            }
-            one.begin(row).map_err(raised)?;
-        }
+        let rows = Shares::new(unsafe { obs.as_slice_mut() }.expect("a new array has no gaps"));
+        py.detach(|| {
+            inner.each(|i, one, _| {
+                // SAFETY: this is called once for every row.
+                let row = unsafe { rows.part(i * width..(i + 1) * width) };
+                if mask.as_ref().is_some_and(|mask| !mask[i]) {
+                    return row.copy_from_slice(one.env.obs());
+                }
+                if let Some(seed) = seeds.as_ref().and_then(|seeds| seeds[i]) {
+                    one.rng = Rng::stream(seed, "env");
+                }
+                one.begin(row);
+            });
+        });
+        inner.failure()?;
         Ok(obs)
     }
 
@@ -126,82 +151,54 @@ impl Robots {
     fn step<'py>(&self, py: Python<'py>, actions: PyReadonlyArray2<'py, f32>) -> PyResult<Stepped<'py>> {
         same_process(self.process, "this vector environment")?;
         let (n, [obs_dim, action_dim]) = (self.count, self.sizes);
-        if actions.shape() != [n, action_dim] {
-            let shape = actions.shape();
-            return Err(PyValueError::new_err(format!(
-                "actions: {shape:?} numbers where [{n}, {action_dim}] are needed"
-            )));
-        }
         let mut guard = now(&self.inner, "this vector environment")?;
         let inner = guard.as_mut().ok_or_else(closed)?;
-        for (to, from) in inner.actions.iter_mut().zip(actions.as_array()) {
-            *to = *from;
-        }
-        if let Some(i) = inner.actions.iter().position(|a| !a.is_finite()) {
-            let (row, column) = (i / action_dim, i % action_dim);
-            return Err(PyValueError::new_err(format!("actions: number {column} of environment {row} is no number")));
-        }
+        arrays::copy("actions", actions.as_array(), &[n, action_dim], |x| x, &mut inner.actions)?;
         let obs = PyArray2::<f64>::zeros(py, [n, obs_dim], false);
         let last = self.same_step.then(|| PyArray2::<f64>::zeros(py, [n, obs_dim], false));
-        let reward = PyArray1::<f64>::zeros(py, n, false);
-        let [violated, terminated, truncated] = [(); 3].map(|()| PyArray1::<bool>::zeros(py, n, false));
-        {
-            // SAFETY: nobody else knows these new arrays yet.
-            let (obs, reward, violated, terminated, truncated, last) = unsafe {
-                (
-                    Shares::new(obs.as_slice_mut().expect("new")),
-                    Shares::new(reward.as_slice_mut().expect("new")),
-                    Shares::new(violated.as_slice_mut().expect("new")),
-                    Shares::new(terminated.as_slice_mut().expect("new")),
-                    Shares::new(truncated.as_slice_mut().expect("new")),
-                    last.as_ref().map(|last| Shares::new(last.as_slice_mut().expect("new"))),
-                )
-            };
-            let Inner { team, robots, actions } = inner;
-            let (robots, actions, team) = (Shares::new(robots), &*actions, &*team);
-            py.detach(|| {
-                team.run(&|member| {
-                    for i in team.share(member, n) {
-                        // SAFETY: every row belongs to one member.
-                        let (one, row) =
-                            unsafe { (&mut robots.part(i..i + 1)[0], obs.part(i * obs_dim..(i + 1) * obs_dim)) };
-                        if one.over {
-                            if let Err(error) = one.begin(row) {
-                                one.failure = Some(error);
-                            }
-                            continue;
-                        }
-                        match one.env.step(&actions[i * action_dim..][..action_dim]) {
-                            Err(error) => one.failure = Some(error),
-                            Ok(step) => {
-                                row.copy_from_slice(one.env.obs());
-                                // SAFETY: as above.
-                                unsafe {
-                                    reward.part(i..i + 1)[0] = step.reward;
-                                    violated.part(i..i + 1)[0] = step.violated();
-                                    let limit = step.end == Some(End::Truncated);
-                                    truncated.part(i..i + 1)[0] = limit;
-                                    terminated.part(i..i + 1)[0] = step.end.is_some() && !limit;
-                                }
-                                one.over = step.end.is_some();
-                                if let (Some(last), true) = (&last, one.over) {
-                                    // SAFETY: as above.
-                                    let last = unsafe { last.part(i * obs_dim..(i + 1) * obs_dim) };
-                                    last.copy_from_slice(row);
-                                    if let Err(error) = one.begin(row) {
-                                        one.failure = Some(error);
-                                    }
-                                }
-                            }
-                        }
+        let [reward, cost] = [(); 2].map(|()| PyArray1::<f64>::zeros(py, n, false));
+        let [terminated, truncated] = [(); 2].map(|()| PyArray1::<bool>::zeros(py, n, false));
+        // SAFETY: nobody else knows these new arrays yet.
+        let (rows, rewards, costs, terminations, truncations, lasts) = unsafe {
+            (
+                Shares::new(obs.as_slice_mut().expect("new")),
+                Shares::new(reward.as_slice_mut().expect("new")),
+                Shares::new(cost.as_slice_mut().expect("new")),
+                Shares::new(terminated.as_slice_mut().expect("new")),
+                Shares::new(truncated.as_slice_mut().expect("new")),
+                last.as_ref().map(|last| Shares::new(last.as_slice_mut().expect("new"))),
+            )
+        };
+        py.detach(|| {
+            inner.each(|i, one, action| {
+                let columns = i * obs_dim..(i + 1) * obs_dim;
+                // SAFETY: this is called once for every row.
+                let row = unsafe { rows.part(columns.clone()) };
+                if one.over {
+                    return one.begin(row);
+                }
+                let step = match one.env.step(action) {
+                    Ok(step) => step,
+                    Err(error) => return one.failure = Some(error),
+                };
+                row.copy_from_slice(one.env.obs());
+                let limit = step.end == Some(End::Truncated);
+                one.over = step.end.is_some();
+                // SAFETY: as above.
+                unsafe {
+                    rewards.part(i..i + 1)[0] = step.reward;
+                    costs.part(i..i + 1)[0] = f64::from(u8::from(step.violated()));
+                    truncations.part(i..i + 1)[0] = limit;
+                    terminations.part(i..i + 1)[0] = one.over && !limit;
+                    if let (Some(lasts), true) = (&lasts, one.over) {
+                        lasts.part(columns).copy_from_slice(row);
+                        one.begin(row);
                     }
-                });
+                }
             });
-        }
-        if let Some(error) = inner.robots.iter_mut().find_map(|one| one.failure.take()) {
-            return Err(raised(error));
-        }
-        Ok((obs, reward, violated, terminated, truncated, last))
+        });
+        inner.failure()?;
+        Ok((obs, reward, cost, terminated, truncated, last))
     }
 
     /// Lets go of them; every later call but this is refused.

@@ -19,10 +19,12 @@ use sskp::lab::data::collect::{Plan, collect_from};
 use sskp::lab::data::{check_target, write_minari};
 use sskp::lab::registry::Registry;
 use sskp::lab::run_dir::RunDir;
+use sskp::lab::run_dir::claim::STALE;
+use sskp::lab::sweep::run_claimed;
 use sskp::lab::train::{self, Listener, Session, Summary};
 
 use crate::exchange::{Link, Next, Remote, RemoteActor, Reply, Request};
-use crate::{raised, same_process};
+use crate::{raised, same_process, sweep};
 
 /// As much as a program's first thread has: the same run needs the same.
 const STACK: usize = 8 << 20;
@@ -48,7 +50,10 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
 }
 
 impl Work {
-    fn start(link: Arc<Link>, work: impl FnOnce(&Arc<Link>) -> Result<String> + Send + 'static) -> PyResult<Self> {
+    pub(crate) fn start(
+        link: Arc<Link>,
+        work: impl FnOnce(&Arc<Link>) -> Result<String> + Send + 'static,
+    ) -> PyResult<Self> {
         let theirs = Arc::clone(&link);
         let body = move || {
             // Nobody looks at what it had in its hands when it panicked.
@@ -87,7 +92,7 @@ fn registry_with(absent: Option<&Absent>, link: &Arc<Link>) -> Result<Registry> 
     Ok(registry)
 }
 
-fn session(registry: Registry, link: &Arc<Link>, absent: Option<Absent>, quiet: bool) -> Session {
+pub(crate) fn session(registry: Registry, link: &Arc<Link>, absent: Option<Absent>, quiet: bool) -> Session {
     let listener = Arc::clone(link);
     Session {
         registry,
@@ -120,9 +125,9 @@ fn sizes(absent: Option<&Absent>) -> [usize; 2] {
 
 #[pymethods]
 impl Work {
-    /// Starts a run.
+    /// Starts a run; with `claimed`, goes on with it where it is, if nobody else does.
     #[staticmethod]
-    #[pyo3(signature = (algo, env, absent, seed, total_steps, threads, demos, skills, config, log_dir, episodes))]
+    #[pyo3(signature = (algo, env, absent, seed, total_steps, threads, demos, skills, config, log_dir, episodes, claimed=false))]
     fn train(
         algo: String,
         env: String,
@@ -135,6 +140,7 @@ impl Work {
         config: String,
         log_dir: Option<PathBuf>,
         episodes: bool,
+        claimed: bool,
     ) -> PyResult<Self> {
         let absent = read_absent(absent)?;
         let [obs, action] = sizes(absent.as_ref());
@@ -155,8 +161,15 @@ impl Work {
             }
             train::check(&registry, &config)?;
             let path = log_dir.unwrap_or_else(|| config.default_folder());
+            let session = session(registry, link, absent, true);
+            if claimed {
+                let path = lasting(&path)?;
+                let config = train::prepare(&config, session.clone())?.config;
+                let ended = run_claimed(&config, &path, session, STALE, sweep::refused(link))?;
+                return Ok(sweep::outcome(ended, &path));
+            }
             RunDir::refuse_existing(&path)?;
-            let summary = train::prepare(&config, session(registry, link, absent, true))?.train(&lasting(&path)?)?;
+            let summary = train::prepare(&config, session)?.train(&lasting(&path)?)?;
             Ok(outcome(&summary, &path))
         })
     }
@@ -168,8 +181,8 @@ impl Work {
         let [obs, action] = sizes(absent.as_ref());
         Self::start(Link::new(obs, action, episodes), move |link| {
             let registry = registry_with(absent.as_ref(), link)?;
-            let refused = |error: &Error| link.hear(train::News::Line(&format!("warning: {error}")));
-            let summary = train::resume(&lasting(&path)?, total_steps, session(registry, link, absent, true), refused)?;
+            let session = session(registry, link, absent, true);
+            let summary = train::resume(&lasting(&path)?, total_steps, session, sweep::refused(link))?;
             Ok(outcome(&summary, &path))
         })
     }

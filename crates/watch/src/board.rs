@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde::Serialize;
 use sskp_lab::config::RunConfig;
 use sskp_lab::episodes;
+use sskp_lab::run_dir::claim;
 
 use crate::find::{Source, is_run};
 
@@ -43,6 +44,8 @@ pub struct Row {
     pub state: &'static str,
     /// A sentence to the state, where it needs one.
     pub why: String,
+    /// The process that runs it, and on which machine, where it says so: cells of grids do.
+    pub place: String,
 }
 
 /// What is known of a run.
@@ -130,6 +133,7 @@ impl Run {
                 _ => "deleted",
             };
             (self.row.why, self.row.speed, self.row.left) = (String::new(), None, None);
+            self.row.place.clear();
             self.stamp.clear();
             return;
         }
@@ -148,11 +152,18 @@ impl Run {
             return;
         }
         let fresh = written(rows).and_then(|at| at.elapsed().ok()).is_some_and(|age| age < FRESH);
+        let claimed = claim::last_word(&self.path);
+        // Locks of other machines are not seen from here.
+        let elsewhere = claimed.as_ref().is_some_and(|(holder, heard)| {
+            holder.seen().is_none() && heard.elapsed().is_ok_and(|age| age < claim::STALE)
+        });
         let runs = match (lock, locked) {
+            _ if elsewhere => true,
             (Some(lock), Some(locked)) => locked.contains(&lock.ino()),
             (_, None) => fresh,
             (None, _) => false,
         };
+        self.row.place = claimed.filter(|_| runs).map_or(String::new(), |(holder, _)| holder.to_string());
         let finished = || {
             let text = fs::read(self.path.join("summary.json")).unwrap_or_default();
             serde_json::from_slice::<serde_json::Value>(&text).is_ok_and(|said| said["finished"] == true)
@@ -314,6 +325,29 @@ mod tests {
         assert_eq!(state(&mut board), "stopped", "there again");
         fs::write(path.join("error.txt"), "the disk is full\nmore").unwrap();
         assert_eq!(board.poll()[0].why, "the disk is full");
+    }
+
+    #[test]
+    fn a_cell_that_another_machine_runs_is_training_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = run(folder.path(), "one");
+        let mut board = Board::new(Source::new(&Registry::standard(), &[folder.path().into()]).unwrap());
+        fs::write(path.join(".lock"), "").unwrap();
+        assert_eq!((state(&mut board), board.poll()[0].place.as_str()), ("stopped", ""));
+        let claim = r#"{"host":"node3","pid":4711,"place":"another boot","born":1,"job":"Slurm 12_3","stale":180.0}"#;
+        fs::create_dir(path.join(".claims")).unwrap();
+        fs::write(path.join(".claims/1"), claim).unwrap();
+        let row = &board.poll()[0];
+        assert_eq!((row.state, row.place.as_str()), ("resumed", "process 4711 on node3 (Slurm 12_3)"));
+        // It was heard of too long ago; it comes back; it gives its claim back.
+        let long_ago = SystemTime::now() - 2 * claim::STALE;
+        let file = fs::File::options().write(true).open(path.join(".claims/1")).unwrap();
+        file.set_modified(long_ago).unwrap();
+        assert_eq!((state(&mut board), board.poll()[0].place.as_str()), ("stopped", ""));
+        file.set_modified(SystemTime::now()).unwrap();
+        assert_eq!(state(&mut board), "resumed");
+        fs::write(path.join(".claims/1-ended"), "finished").unwrap();
+        assert_eq!(state(&mut board), "stopped");
     }
 
     #[test]

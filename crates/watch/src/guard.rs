@@ -47,6 +47,9 @@ pub fn check(
     let Some(host) = text(header::HOST.as_str()) else {
         return refuse(StatusCode::BAD_REQUEST, "a request names its host");
     };
+    if headers.get_all(header::HOST).iter().count() > 1 || uri.authority().is_some_and(|named| named.as_str() != host) {
+        return refuse(StatusCode::BAD_REQUEST, "a request names one host");
+    }
     // A name that somebody else points at this machine is not ours: without this, his page could read ours.
     if access.token.is_none() && !local(host, access.address.port()) {
         return refuse(StatusCode::FORBIDDEN, "asked for by another name than localhost");

@@ -64,8 +64,8 @@ fn table(id: usize, kept: &[violations::Kept]) -> String {
     }
     let mut out = String::from(
         "<h3>Violations to look at</h3><p class=\"soft\">The last ones, and moments that came near; each is played again by a click, with what would have happened \
-         with other choices.</p><div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">step</th><th scope=\"col\">kind</th><th scope=\"col\">episode's length</th>\
-         <th scope=\"col\">constraint</th><th scope=\"col\">predicted risk</th></tr></thead><tbody>",
+         with other choices.</p><div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">step</th><th scope=\"col\">kind</th><th scope=\"col\">steps in its episode</th>\
+         <th scope=\"col\" class=\"words\">constraint</th><th scope=\"col\">predicted risk</th></tr></thead><tbody>",
     );
     for one in kept.iter().rev() {
         let moment = &one.moment;

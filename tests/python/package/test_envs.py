@@ -134,6 +134,27 @@ def test_the_vector_steps_what_single_robots_step():
         vector.close()
 
 
+@pytest.mark.parametrize("autoreset", ["next-step", "same-step"])
+def test_a_vector_gives_the_same_bytes_whatever_its_threads(autoreset):
+    """Who steps which robot is chance: more threads than cores, and more robots than are taken at once."""
+
+    def played(name, count, threads):
+        vector = sskp.make_vec(name, count, threads=threads, autoreset=autoreset)
+        bytes_, ends = vector.reset(seed=3)[0].tobytes(), 0
+        vector.action_space.seed(1)
+        for _ in range(60):
+            rows, rewards, terminated, truncated, infos = vector.step(vector.action_space.sample())
+            ends += int(terminated.sum())
+            final = [infos["final_obs"][i].tobytes() for i in np.flatnonzero(infos.get("_final_obs", []))]
+            bytes_ += b"".join([rows.tobytes(), rewards.tobytes(), terminated.tobytes(), truncated.tobytes(), infos["cost"].tobytes(), *final])
+        vector.close()
+        return bytes_, ends
+
+    for name, count in (("hopper", 7), ("toy", 300)):
+        alone, ends = played(name, count, 1)
+        assert ends > count and all(played(name, count, threads) == (alone, ends) for threads in (2, 5))
+
+
 def test_same_step_resets_keep_the_last_observation():
     vector = sskp.make_vec("hopper", 3, autoreset="same-step")
     single = sskp.RobotEnv("hopper")
@@ -153,3 +174,19 @@ def test_gymnasium_makes_the_vector_too():
     forked = gymnasium.vector.AsyncVectorEnv([lambda: gymnasium.make("sskp/Hopper-v0")] * 2, context="fork")
     assert forked.reset(seed=0)[0].shape == (2, 11)
     forked.close()
+
+
+def test_actions_are_the_numbers_of_gymnasiums_own_box():
+    for robot in sskp.robots():
+        env = gymnasium.make(f"sskp/{robot.capitalize()}-v0")
+        shape = env.action_space.shape
+        plain = gymnasium.spaces.Box(-1.0, 1.0, shape, np.float32)
+        env.action_space.seed(7), plain.seed(7)
+        for _ in range(50):
+            ours, theirs = env.action_space.sample(), plain.sample()
+            assert ours.dtype == theirs.dtype == np.float32 and ours.tobytes() == theirs.tobytes()
+    vectors = sskp.make_vec("hopper", 4, threads=1)
+    plain = gymnasium.spaces.Box(-1.0, 1.0, vectors.action_space.shape, np.float32)
+    vectors.action_space.seed(7), plain.seed(7)
+    assert vectors.action_space.sample().tobytes() == plain.sample().tobytes()
+    vectors.close()

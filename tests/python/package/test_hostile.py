@@ -70,7 +70,7 @@ def agent():
 HOSTILE = {
     "an action of another length": (lambda run: hopper().step(np.zeros(4)), ValueError, "4 numbers where 3"),
     "an action with another shape": (lambda run: hopper().step(np.zeros((3, 1))), TypeError, ""),
-    "an action of NaN": (lambda run: hopper().step([0.0, np.nan, 0.0]), ValueError, "number 1 is NaN"),
+    "an action of NaN": (lambda run: hopper().step([0.0, np.nan, 0.0]), ValueError, "number 1 is not finite"),
     "an action of text": (lambda run: hopper().step("left"), ValueError, ""),
     "a step before the first reset": (lambda run: sskp.RobotEnv("hopper").step(np.zeros(3)), RuntimeError, "reset"),
     "a step of a closed environment": (lambda run: closed(hopper()).step(np.zeros(3)), RuntimeError, "closed"),
@@ -83,7 +83,7 @@ HOSTILE = {
     "a vector of minus one": (lambda run: sskp.make_vec("hopper", -1), (OverflowError, ValueError), ""),
     "a vector without threads": (lambda run: sskp.make_vec("hopper", 2, threads=0), ValueError, "threads"),
     "actions of too few rows": (lambda run: vector().step(np.zeros((2, 3))), ValueError, "[3, 3] are needed"),
-    "actions of NaN in a row": (lambda run: vector().step(np.full((3, 3), np.nan)), ValueError, "environment 0"),
+    "actions of NaN in a row": (lambda run: vector().step(np.full((3, 3), np.nan)), ValueError, "number 0 of row 0"),
     "a step of a closed vector": (lambda run: closed(vector()).step(np.zeros((3, 3))), (RuntimeError, gymnasium.error.Error), "closed"),
     "seeds for more environments than there are": (lambda run: vector().reset(seed=[1, 2, 3, 4]), ValueError, "4 seeds"),
     "a pickled robot": (lambda run: pickle.dumps(hopper()), TypeError, "pickle"),

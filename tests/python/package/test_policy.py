@@ -1,8 +1,12 @@
 """Trained policies: loaded, exported, and played by the reference runner."""
 
+import hashlib
 import importlib.util
 import json
 import pathlib
+import re
+import shutil
+import struct
 
 import gymnasium
 import numpy as np
@@ -120,8 +124,6 @@ def test_a_policy_of_somebody_elses_environment_acts_in_its_limits(folder):
 
 
 def test_tensors_have_their_names_and_shapes(runs, folder):
-    import struct
-
     checkpoint = sorted(pathlib.Path(runs["sskp-plus"].path, "checkpoints").iterdir())[-1]
     raw = (checkpoint / "policy.safetensors").read_bytes()
     header = json.loads(raw[8 : 8 + struct.unpack("<Q", raw[:8])[0]])
@@ -142,3 +144,41 @@ def test_tensors_have_their_names_and_shapes(runs, folder):
         x = x @ read(f"actor.{layer}.weight") + read(f"actor.{layer}.bias")
         x = np.maximum(x, 0) if layer < 2 else np.tanh(x[:2])
     assert np.abs(x - sskp.load(runs["sac"]).act([0.1, -0.2, 0.3, 0.0, 0.5])).max() < 1e-6
+
+
+def written_flat(checkpoint):
+    """Rewrites a checkpoint as it was before layers had names: one column of numbers for each network or cell."""
+    file = checkpoint / "policy.safetensors"
+    raw = file.read_bytes()
+    start = 8 + struct.unpack("<Q", raw[:8])[0]
+    header = json.loads(raw[8:start])
+    networks, flat, data = {}, {}, b""
+    for name, tensor in header.items():
+        if name != "__metadata__":
+            layer = re.fullmatch(r"(.+)\.(\d+)\.(weight|bias)", name) or re.fullmatch(r"(.+)()\.(input\.weight|hidden\.weight|bias)", name)
+            base, number, part = layer.groups() if layer else (name, "", "")
+            # In the order of a network's parameters: layer by layer, weights first; of a cell, inputs, hidden, biases.
+            order = (int(number or 0), ("input.weight", "hidden.weight", "weight", "bias", "").index(part))
+            networks.setdefault((base, bool(layer)), []).append((order, raw[start:][slice(*tensor["data_offsets"])], tensor))
+    for (base, layered), parts in networks.items():
+        joined = b"".join(numbers for _, numbers, _ in sorted(parts, key=lambda part: part[0]))
+        shape = [len(joined) // 4, 1] if layered else parts[0][2]["shape"]
+        flat[base] = {"dtype": parts[0][2]["dtype"], "shape": shape, "data_offsets": [len(data), len(data) + len(joined)]}
+        data += joined
+    text = json.dumps(flat).encode()
+    file.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    manifest = json.loads((checkpoint / "manifest.json").read_text())
+    manifest["files"]["policy.safetensors"] = hashlib.sha256(file.read_bytes()).hexdigest()
+    (checkpoint / "manifest.json").write_text(json.dumps(manifest))
+    return len(header) - len(flat)
+
+
+@pytest.mark.parametrize("name", ["sac", "recovery-rl", "sskp-plus", "sskp, open-loop"])
+def test_policies_from_before_layers_had_names_are_read(runs, name, folder):
+    shutil.copytree(runs[name].path, folder / "old")
+    checkpoint = sorted((folder / "old/checkpoints").iterdir())[-1]
+    assert written_flat(checkpoint) > 3, "its tensors are fewer now"
+    states = np.random.default_rng(0).normal(0, 0.3, (20, 5))
+    new, old = sskp.load(runs[name]), sskp.load(folder / "old")
+    assert all((new.act(state) == old.act(state)).all() for state in states)
+    assert sskp.resume(folder / "old", total_steps=650, progress=False).steps == 650

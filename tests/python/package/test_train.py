@@ -92,6 +92,17 @@ def test_any_gymnasium_environment_is_learnt_from(kind):
     policy = run.policy()
     action = policy.act(np.array([0.1, 0.0]))
     assert env.action_space.contains(action)
+    # Observations as the environment gives them, one or a batch, are what they are in a row.
+    one, _ = env.reset(seed=0)
+    row = gymnasium.spaces.flatten(env.observation_space, one)
+    assert (policy.act(one) == policy.act(row)).all()
+    batch = gymnasium.vector.utils.concatenate(env.observation_space, [one] * 3, gymnasium.vector.utils.create_empty_array(env.observation_space, 3))
+    assert policy.act(batch).shape == (3, 1) and (policy.act(batch)[2] == policy.act(one)).all()
+    if kind == "dict":
+        with pytest.raises(TypeError, match="no part .'speed'"):
+            policy.act({"place": np.zeros(1)})
+        with pytest.raises(ValueError, match="'place'.*shape"):
+            policy.act({"place": np.zeros(2), "speed": np.zeros(1)})
 
 
 def test_it_learns_on_somebody_elses_environment():

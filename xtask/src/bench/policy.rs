@@ -2,13 +2,12 @@
 //! networks put together in NumPy with onnxruntime and with PyTorch.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Result, ensure};
 use clap::Args;
 
-use super::peers::measure;
-use super::python::environment;
+use super::peers::{self, Peer, measure};
 use super::record;
 use super::table::markdown;
 use crate::{build, json};
@@ -29,10 +28,15 @@ pub struct Options {
 const ROBOTS: [&str; 4] = ["hopper", "cheetah", "ant", "humanoid"];
 const SIDES: [&str; 3] = ["sskp", "onnxruntime", "torch"];
 
+/// Whether a side cannot do without a peer: PyTorch's layers are read out of ONNX files.
+fn needs(side: &str, peer: Peer) -> bool {
+    side == "torch" || (side == "onnxruntime" && peer == Peer::Onnxruntime)
+}
+
 struct Row {
     algo: String,
     robot: &'static str,
-    side: &'static str,
+    side: String,
     p999_us: f64,
     median_us: f64,
 }
@@ -50,15 +54,16 @@ fn trained(program: &Path, algo: &str, robot: &str, folder: &Path) -> Result<()>
             command.args(["--set", "sskp-plus.adapt.offline_updates=10"]);
         }
     }
-    ensure!(command.stdout(std::process::Stdio::null()).status()?.success(), "{algo} could not be trained on {robot}");
+    ensure!(command.stdout(Stdio::null()).status()?.success(), "{algo} could not be trained on {robot}");
     let mut export = Command::new(program);
     export.arg("export").arg(folder.join("run")).arg("--onnx").arg(folder.join("onnx"));
-    ensure!(export.stdout(std::process::Stdio::null()).status()?.success(), "{algo} on {robot} could not be exported");
+    ensure!(export.stdout(Stdio::null()).status()?.success(), "{algo} on {robot} could not be exported");
     Ok(())
 }
 
 pub fn run(root: &Path, options: &Options) -> Result<()> {
-    let python = environment(root)?;
+    let (python, missing) = peers::environment(root, &[Peer::Onnxruntime, Peer::PyTorch])?;
+    let sides: Vec<&str> = SIDES.into_iter().filter(|side| !missing.iter().any(|peer| needs(side, *peer))).collect();
     let (program, bench) = (build::program(root, build::SSKP)?, build::program(root, build::BENCH)?);
     let (time, commit) = (record::now(), record::commit(root));
     let base = std::env::temp_dir().join(format!("sskp-bench-{}", std::process::id()));
@@ -69,7 +74,9 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
             let folder = base.join(format!("{algo}-{robot}"));
             trained(&program, algo, robot, &folder)?;
             for repeat in 1..=options.repeats {
-                for side in SIDES {
+                // Who went first goes last next time, so that drift within a repeat favours nobody.
+                let turn = |i: usize| if repeat % 2 == 0 { sides[sides.len() - 1 - i] } else { sides[i] };
+                for side in (0..sides.len()).map(turn) {
                     let mut command = match side {
                         "sskp" => {
                             let mut command = Command::new(&bench);
@@ -78,7 +85,7 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
                         }
                         _ => {
                             let mut command = Command::new(&python);
-                            command.current_dir(root).args(["benches/python_package.py", "decide"]);
+                            command.arg(root.join("benches/python_package.py")).arg("decide");
                             command.arg(folder.join("onnx")).args([side, &decisions]);
                             command
                         }
@@ -88,7 +95,7 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
                     println!(
                         "repeat {repeat}: {algo} on {robot}, {side}: 99.9 % within {p999_us:.1} us, median {median_us:.1} us"
                     );
-                    rows.push(Row { algo: algo.clone(), robot, side, p999_us, median_us });
+                    rows.push(Row { algo: algo.clone(), robot, side: side.to_owned(), p999_us, median_us });
                 }
             }
         }
@@ -100,7 +107,7 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
         .collect();
     let folder = record::folder(root, &time)?;
     record::append(&folder.join("policy.csv"), "time,commit,algo,robot,side,p999_us,median_us", &lines)?;
-    let section = section(&rows, options, &time, &commit);
+    let section = section(&rows, options, &time, &commit) + &peers::left_out(&missing);
     record::explain(&folder, "policy", &section)?;
     println!("\n{section}");
     Ok(())
@@ -108,8 +115,9 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
 
 fn section(rows: &[Row], options: &Options, time: &str, commit: &str) -> String {
     let median = |algo: &str, robot: &str, side: &str, of: fn(&Row) -> f64| {
-        let found = rows.iter().filter(|r| r.algo == algo && r.robot == robot && r.side == side).map(of);
-        format!("{:.1}", record::median(found.collect()))
+        let found: Vec<f64> =
+            rows.iter().filter(|r| r.algo == algo && r.robot == robot && r.side == side).map(of).collect();
+        if found.is_empty() { "–".to_owned() } else { format!("{:.1}", record::median(found)) }
     };
     let head =
         ["method", "robot", "sskp", "onnxruntime", "PyTorch", "sskp, median", "onnxruntime, median", "PyTorch, median"];
@@ -143,7 +151,13 @@ mod tests {
         for robot in ROBOTS {
             for (side, base) in SIDES.into_iter().zip([1.0, 10.0, 20.0]) {
                 for factor in [1.0, 3.0, 2.0] {
-                    rows.push(Row { algo: "sac".into(), robot, side, p999_us: base * factor, median_us: base });
+                    rows.push(Row {
+                        algo: "sac".into(),
+                        robot,
+                        side: side.into(),
+                        p999_us: base * factor,
+                        median_us: base,
+                    });
                 }
             }
         }
@@ -152,5 +166,7 @@ mod tests {
         let line = text.lines().find(|line| line.contains("humanoid")).unwrap();
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         assert_eq!(&cells[1..9], ["sac", "humanoid", "2.0", "20.0", "40.0", "1.0", "10.0", "20.0"]);
+        rows.retain(|row| row.side != "torch");
+        assert!(section(&rows, &options, "T", "c").contains("–"), "a side that was left out has no numbers");
     }
 }

@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use sskp_lab::sweep::Sweep;
 use sskp_lab::sweep::engine::{Job, Kubernetes, Slurm, Submitted};
+use sskp_lab::wording::plural;
 
 use crate::error::{OrUsage, usage};
 
@@ -89,11 +90,15 @@ impl Options {
         match slurm.submit(&job, &program).or_usage()? {
             Submitted::Nothing(0) => writeln!(out, "all {} cells are finished", sweep.cells.len())?,
             Submitted::Nothing(queued) => {
-                writeln!(out, "nothing was submitted: Slurm has {queued} cells already, and the others are finished")?;
+                writeln!(
+                    out,
+                    "nothing was submitted: Slurm has {} already, and the others are finished",
+                    plural(queued as u64, "cell")
+                )?;
             }
             Submitted::Array(number, cells) => {
-                let shown = sweep.out.display();
-                writeln!(out, "Slurm has {cells} cells as array {number}; their output goes to {shown}/slurm")?;
+                let (shown, cells) = (sweep.out.display(), plural(cells as u64, "cell"));
+                writeln!(out, "Slurm has {cells} as array {number}; their output goes to {shown}/slurm")?;
             }
         }
         Ok(())

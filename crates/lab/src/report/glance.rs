@@ -53,8 +53,11 @@ pub fn found(groups: &[Group]) -> Vec<String> {
         here.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
         let said = |g: &Group| {
             let violations = g.violations.mean;
-            let count =
-                if violations == 1.0 { "1 violation".into() } else { format!("{} violations", measured(violations)) };
+            let count = match violations {
+                0.0 => "no violation".into(),
+                1.0 => "1 violation".into(),
+                some => format!("{} violations", measured(some)),
+            };
             format!("{} a step with {count}", measured(g.ptr.mean))
         };
         let seeds = |g: &Group| {

@@ -75,7 +75,8 @@ impl Report {
             missing: glance::missing(&groups, &cells),
             of_the_paper,
             improvements: compare::improvements(&groups),
-            relative: compare::relative(&groups),
+            // A study of another length is not the paper's, and its numbers are not to be divided by the paper's.
+            relative: if of_the_paper { compare::relative(&groups) } else { Vec::new() },
             sections: figures::sections(&cells, of_the_paper),
             budget: groups::budget(registry, &cells),
             warnings,

@@ -36,7 +36,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
 
 pub fn table(out: &mut String, report: &Report) {
     out.push_str(
-        "<section id=\"runs\"><h2>Runs</h2><p class=\"soft\">Where every row comes from, and the settings it was made with; a click on a heading sorts. \
+        "<section id=\"runs\"><h2>Runs</h2><p class=\"soft\">Where every row comes from, and the settings it was made with; a click on a heading sorts them. \
          <code>sskp verify</code> plays the first episodes of a run again and compares them.</p>\n\
          <div class=\"table\" tabindex=\"0\"><table class=\"sortable\"><thead><tr>",
     );

@@ -58,7 +58,7 @@ impl Holder {
     }
 
     /// Whether its process is there; none where that cannot be known from here.
-    fn seen(&self) -> Option<bool> {
+    pub fn seen(&self) -> Option<bool> {
         let known = self.place == place() && !self.place.is_empty() && self.born.is_some();
         known.then(|| born(self.pid) == self.born)
     }
@@ -93,6 +93,10 @@ fn born(pid: u32) -> Option<u64> {
 
 fn job() -> Option<String> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    // Whoever starts cells in another way names them by this.
+    if let Some(name) = variable("SSKP_JOB") {
+        return Some(name);
+    }
     if let Some(array) = variable("SLURM_ARRAY_JOB_ID") {
         return Some(format!("Slurm {array}_{}", variable("SLURM_ARRAY_TASK_ID").unwrap_or_default()));
     }
@@ -130,6 +134,17 @@ fn ended_of(folder: &Path, number: u64) -> PathBuf {
 /// Who may be running the cell in a folder. Writes nothing but a file of a moment, to ask the server for its time.
 pub fn look(folder: &Path) -> Result<Claimed> {
     judge(folder, newest(folder))
+}
+
+/// Who said last that it runs a folder, not having given it back since, and when it was heard of. Unlike [`look`] it writes nothing.
+pub fn last_word(folder: &Path) -> Option<(Holder, SystemTime)> {
+    let number = newest(folder);
+    if number == 0 || ended_of(folder, number).exists() {
+        return None;
+    }
+    let path = file_of(folder, number);
+    let heard = fs::metadata(&path).and_then(|data| data.modified()).ok()?;
+    Some((serde_json::from_slice(&fs::read(&path).ok()?).ok()?, heard))
 }
 
 fn judge(folder: &Path, number: u64) -> Result<Claimed> {

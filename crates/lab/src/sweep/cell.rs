@@ -79,7 +79,7 @@ pub(super) fn state(folder: &Path, config: &Config) -> Result<State> {
     let there = read_config(folder)?;
     if let Some(difference) = config.difference(&there) {
         return Err(Error::other(format!(
-            "{} holds a run with other settings than the grid's ({difference}); name another out, or remove it",
+            "{} holds a run with other settings than those asked for ({difference}); name another folder, or remove it",
             folder.display()
         )));
     }
@@ -87,7 +87,7 @@ pub(super) fn state(folder: &Path, config: &Config) -> Result<State> {
     if were != are {
         // A run cut at another step is another run: its last episode, and whatever follows the budget.
         return Err(Error::other(format!(
-            "{} holds a run of {were} steps, and the grid says {are}; name another out, or remove it",
+            "{} holds a run of {were} steps, and {are} are asked for; name another folder, or remove it",
             folder.display()
         )));
     }

@@ -22,7 +22,7 @@ mod standing;
 mod time_left;
 
 pub use cell::{Cell, State};
-pub use one::{CELLS, Ended};
+pub use one::{CELLS, Ended, run_claimed};
 pub use runner::Outcome;
 pub use standing::{Place, Standing};
 
@@ -205,6 +205,18 @@ fn check_names(registry: &Registry, grid: &Grid) -> Result<()> {
             }
         }
     }
+    // A variant that changes nothing would be compared with itself.
+    for block in &grid.cells {
+        let mut read =
+            block.methods.iter().map(|name| registry.method(name).map(|m| m.table)).collect::<Result<BTreeSet<_>>>()?;
+        read.insert("run");
+        if let Some(name) = block.set.keys().find(|name| !read.contains(name.as_str())) {
+            let variant = block.variant.as_deref().unwrap_or_default();
+            let read: Vec<&str> = read.into_iter().collect();
+            let why = format!("reaches none of the methods of variant {variant}, which read {}", read.join(", "));
+            return Err(Error::other(format!("[cells.set.{name}] {why}")));
+        }
+    }
     Ok(())
 }
 
@@ -317,6 +329,10 @@ mod tests {
             (format!("{SMALL}{cells}[cells.set.sac]\nbatch = 5\n"), "need a variant"),
             (format!("{SMALL}{cells}variant = \"../up\"\n"), "named with letters"),
             (format!("{SMALL}{cells}variant = \"x\"\n[cells.set.sca]\nbatch = 5\n"), "[cells.set.sca]: there is no"),
+            (
+                format!("{SMALL}{cells}variant = \"x\"\n[cells.set.ssac]\nbatch = 5\n"),
+                "[cells.set.ssac] reaches none of the methods of variant x, which read run, sac",
+            ),
             (
                 format!(
                     "{SMALL}[set.run]\ndemos = \"no/such-v0\"\n[[cells]]\nrobots = [\"toy\"]\nmethods = [\"cpq\"]\n"

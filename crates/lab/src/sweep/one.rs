@@ -12,6 +12,7 @@ use sskp_blocks::{Error, Result};
 use super::Sweep;
 use super::cell::{Cell, State, state};
 use super::runner::{CELL, ERROR};
+use crate::config::Config;
 use crate::run_dir::Claim;
 use crate::run_dir::claim::{Attempt, Claimed, Holder};
 use crate::train::{self, Session, Stop};
@@ -51,48 +52,7 @@ impl Sweep {
         if matches!(cell.state, State::Finished(_)) {
             return Ok(Ended::Already);
         }
-        fs::create_dir_all(&cell.folder).map_err(|e| Error::io(&cell.folder, e))?;
-        let claim = match claim(&cell.folder, stale, &session.stop)? {
-            Ok(claim) => Arc::new(claim),
-            Err(ended) => return Ok(ended),
-        };
-        let now = state(&cell.folder, &cell.config);
-        let ended = match &now {
-            Ok(State::Finished(_)) => Ok(Ended::Already),
-            Ok(now) => {
-                let session = Session { claim: Some(Arc::clone(&claim)), ..session };
-                let _ = fs::remove_file(cell.folder.join(ERROR));
-                self.go_on(index, *now, session, refused)
-            }
-            Err(e) => Err(Error::other(e.to_string())),
-        };
-        if claim.lost() {
-            let why = ended.err().map_or("it was taken over".into(), |e| e.to_string());
-            return Ok(Ended::Elsewhere(why));
-        }
-        let word = match &ended {
-            Ok(Ended::Stopped | Ended::Elsewhere(_)) => "stopped".into(),
-            Ok(Ended::Finished | Ended::Already) => "finished".into(),
-            Err(e) => {
-                // On a full disk there may be no room for this either; the sentence is shown anyway.
-                let _ = write_whole(&cell.folder.join(ERROR), format!("{e}\n").as_bytes());
-                format!("failed: {e}")
-            }
-        };
-        let back = Arc::into_inner(claim).map_or(Ok(()), |claim| claim.give_back(&word));
-        // A cell that failed failed for its own reason.
-        ended.and_then(|ended| back.map(|()| ended))
-    }
-
-    fn go_on(&self, index: usize, now: State, session: Session, refused: impl FnMut(&Error)) -> Result<Ended> {
-        let cell = &self.cells[index];
-        let summary = if now == State::New {
-            write_whole(&cell.folder.join(CELL), cell.config.to_toml().as_bytes())?;
-            train::prepare(&cell.config, session)?.train(&cell.folder)?
-        } else {
-            train::resume(&cell.folder, None, session, refused)?
-        };
-        Ok(if summary.finished { Ended::Finished } else { Ended::Stopped })
+        run_claimed(&cell.config, &cell.folder, session, stale, refused)
     }
 
     /// Notes which cell has which number, or refuses a grid whose cells are numbered otherwise.
@@ -124,6 +84,57 @@ impl Sweep {
             path.display()
         )))
     }
+}
+
+/// Runs what is wanted in a folder, from where it is, unless another process does. `config` has the hash of its demonstrations.
+pub fn run_claimed(
+    config: &Config,
+    folder: &Path,
+    session: Session,
+    stale: Duration,
+    refused: impl FnMut(&Error),
+) -> Result<Ended> {
+    fs::create_dir_all(folder).map_err(|e| Error::io(folder, e))?;
+    let claim = match claim(folder, stale, &session.stop)? {
+        Ok(claim) => Arc::new(claim),
+        Err(ended) => return Ok(ended),
+    };
+    let now = state(folder, config);
+    let ended = match &now {
+        Ok(State::Finished(_)) => Ok(Ended::Already),
+        Ok(now) => {
+            let session = Session { claim: Some(Arc::clone(&claim)), ..session };
+            let _ = fs::remove_file(folder.join(ERROR));
+            go_on(config, folder, *now, session, refused)
+        }
+        Err(e) => Err(Error::other(e.to_string())),
+    };
+    if claim.lost() {
+        let why = ended.err().map_or("it was taken over".into(), |e| e.to_string());
+        return Ok(Ended::Elsewhere(why));
+    }
+    let word = match &ended {
+        Ok(Ended::Stopped | Ended::Elsewhere(_)) => "stopped".into(),
+        Ok(Ended::Finished | Ended::Already) => "finished".into(),
+        Err(e) => {
+            // On a full disk there may be no room for this either; the sentence is shown anyway.
+            let _ = write_whole(&folder.join(ERROR), format!("{e}\n").as_bytes());
+            format!("failed: {e}")
+        }
+    };
+    let back = Arc::into_inner(claim).map_or(Ok(()), |claim| claim.give_back(&word));
+    // A cell that failed failed for its own reason.
+    ended.and_then(|ended| back.map(|()| ended))
+}
+
+fn go_on(config: &Config, folder: &Path, now: State, session: Session, refused: impl FnMut(&Error)) -> Result<Ended> {
+    let summary = if now == State::New {
+        write_whole(&folder.join(CELL), config.to_toml().as_bytes())?;
+        train::prepare(config, session)?.train(folder)?
+    } else {
+        train::resume(folder, None, session, refused)?
+    };
+    Ok(if summary.finished { Ended::Finished } else { Ended::Stopped })
 }
 
 /// Claims a cell. A holder that may be dead is waited for, until it is heard of or was silent for too long.

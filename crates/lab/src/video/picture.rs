@@ -3,11 +3,10 @@
 use sskp_blocks::env::{End, Pose, Shape};
 use sskp_blocks::{Error, Result};
 
-use super::shapes::{Placed, V, add, cross, dot, scale, sub, unit};
+use super::scene::{Lens, Scene};
+use super::shapes::{Placed, V, add, cross, dot, mix, scale, sub, unit};
 use crate::rollout::Recording;
 
-/// Rays a pixel, in each direction.
-const FINE: usize = 2;
 /// Opening of the lens, in height.
 const LENS: f32 = 0.62;
 const BODY: V = [0.42, 0.34, 0.25];
@@ -15,11 +14,6 @@ const LEFT: V = [0.06, 0.27, 0.33];
 const RIGHT: V = [0.62, 0.17, 0.06];
 const ALARM: V = [0.75, 0.03, 0.02];
 const STOOD: V = [0.05, 0.20, 0.42];
-const SKY: V = [0.25, 0.42, 0.66];
-const HAZE: V = [0.66, 0.70, 0.72];
-const TILES: [V; 2] = [[0.235, 0.25, 0.265], [0.36, 0.37, 0.375]];
-/// How much of what is behind a faint robot is hidden by it.
-const FAINT: f32 = 0.28;
 
 /// Pixels, red, green and blue, row by row from above.
 #[derive(Clone, Debug, PartialEq)]
@@ -153,6 +147,11 @@ impl<'a> View<'a> {
 
     /// The picture at a time in seconds.
     pub fn draw(&self, time: f64) -> Picture {
+        let scene = self.scene(time);
+        Picture { width: self.width, height: self.height, rgb: scene.expose(&scene.blocks()) }
+    }
+
+    fn scene(&self, time: f64) -> Scene {
         let (episode, at) = (self.episode, time / self.episode.dt);
         let frame = (at.round() as usize).min(episode.steps());
         let (now, centre, alarm) = (&episode.frames[frame], self.path[frame], self.alarm(frame));
@@ -179,136 +178,16 @@ impl<'a> View<'a> {
         if let Some(floor) = self.floor {
             eye[2] = eye[2].max(floor + 0.06);
         }
-        let scene = Scene {
+        Scene {
             solid,
             ghosts,
             floor: self.floor,
-            eye,
+            lens: Lens::new(eye, centre, LENS, self.width, self.height),
             centre,
             reach: self.reach,
             fade: self.distance + 12.0 * self.reach,
-        };
-        self.expose(&scene)
-    }
-
-    fn expose(&self, scene: &Scene) -> Picture {
-        let back = unit(sub(scene.eye, scene.centre));
-        let across = unit(cross([0.0, 0.0, 1.0], back));
-        let up = cross(back, across);
-        let (w, h) = (self.width * FINE, self.height * FINE);
-        let high = (LENS / 2.0).tan();
-        let wide = high * w as f32 / h as f32;
-        let mut rgb = Vec::with_capacity(3 * self.width * self.height);
-        for y in 0..self.height {
-            for x in 0..self.width {
-                let mut sum = [0.0; 3];
-                for k in 0..FINE * FINE {
-                    let px = (x * FINE + k % FINE) as f32 + 0.5;
-                    let py = (y * FINE + k / FINE) as f32 + 0.5;
-                    let (sx, sy) = ((2.0 * px / w as f32 - 1.0) * wide, (1.0 - 2.0 * py / h as f32) * high);
-                    let along = unit(sub(add(scale(across, sx), scale(up, sy)), back));
-                    sum = add(sum, scene.light(along));
-                }
-                rgb.extend(scale(sum, 1.0 / (FINE * FINE) as f32).map(developed));
-            }
         }
-        Picture { width: self.width, height: self.height, rgb }
     }
-}
-
-/// Light to a byte: a film's curve, then the screen's.
-fn developed(x: f32) -> u8 {
-    let film = (x * (2.51 * x + 0.03) / (x * (2.43 * x + 0.59) + 0.14)).clamp(0.0, 1.0);
-    (255.0 * film.powf(1.0 / 2.2)).round() as u8
-}
-
-struct Scene {
-    /// Shape, colour, and whether it is part of the robot.
-    solid: Vec<(Placed, V, bool)>,
-    ghosts: Vec<(Vec<Placed>, V)>,
-    floor: Option<f32>,
-    eye: V,
-    centre: V,
-    reach: f32,
-    fade: f32,
-}
-
-impl Scene {
-    fn sun() -> V {
-        unit([-0.42, -0.62, 1.0])
-    }
-
-    /// The light that comes along a ray to the eye.
-    fn light(&self, along: V) -> V {
-        let hit = |placed: &Placed| placed.hit(self.eye, along);
-        let nearest = self
-            .solid
-            .iter()
-            .filter_map(|(placed, colour, robot)| hit(placed).map(|(t, n)| (t, n, *colour, *robot)))
-            .min_by(|a, b| a.0.total_cmp(&b.0));
-        let ground = self.floor.map(|z| (z - self.eye[2]) / along[2]).filter(|t| *t > 0.0 && t.is_finite());
-        let (depth, mut light) = match (nearest, ground) {
-            (Some((t, n, colour, robot)), ground) if ground.is_none_or(|g| t < g) => {
-                let colour = if robot {
-                    colour
-                } else {
-                    self.tiled(add(self.eye, scale(along, t)), n, [scale(colour, 0.85), colour])
-                };
-                (t, self.shaded(t, along, n, colour, if robot { 0.22 } else { 0.03 }))
-            }
-            (_, Some(t)) => {
-                let at = add(self.eye, scale(along, t));
-                (t, self.shaded(t, along, [0.0, 0.0, 1.0], self.tiled(at, [0.0, 0.0, 1.0], TILES), 0.02))
-            }
-            _ => (f32::INFINITY, sky(along)),
-        };
-        for (ghost, colour) in &self.ghosts {
-            let nearest = ghost.iter().filter_map(hit).min_by(|a, b| a.0.total_cmp(&b.0)).filter(|(t, _)| *t < depth);
-            if let Some((t, n)) = nearest {
-                light = mix(light, self.shaded(t, along, n, *colour, 0.1), FAINT);
-            }
-        }
-        light
-    }
-
-    /// A chequered ground, whose squares fade into one another far away.
-    fn tiled(&self, at: V, n: V, [a, b]: [V; 2]) -> V {
-        if n[2] < 0.5 {
-            return scale(a, 0.6);
-        }
-        let away = dot(sub(at, self.eye), sub(at, self.eye)).sqrt();
-        let odd = ((at[0] / 0.5).floor() + (at[1] / 0.5).floor()).rem_euclid(2.0);
-        mix(a, b, 0.5 + (odd - 0.5) * (-(away / (0.8 * self.fade)).powi(2)).exp())
-    }
-
-    fn shaded(&self, t: f32, along: V, n: V, colour: V, shine: f32) -> V {
-        let (at, sun) = (add(self.eye, scale(along, t)), Self::sun());
-        let mut direct = dot(n, sun).max(0.0);
-        let close = dot(sub(at, self.centre), sub(at, self.centre)).sqrt() < 4.0 * self.reach;
-        if direct > 0.0 && close {
-            let from = add(at, scale(n, 2e-3));
-            if self.solid.iter().any(|(placed, _, robot)| *robot && placed.hit(from, sun).is_some()) {
-                direct = 0.0;
-            }
-        }
-        let above = mix([0.20, 0.18, 0.16], [0.35, 0.39, 0.45], 0.5 + 0.5 * n[2]);
-        let sum = add(scale([1.0; 3], 1.2 * direct), above);
-        let mut light = [colour[0] * sum[0], colour[1] * sum[1], colour[2] * sum[2]];
-        let half_way = unit(sub(sun, along));
-        light = add(light, [direct * shine * dot(n, half_way).max(0.0).powi(48); 3]);
-        let flat = sub(at, self.eye);
-        let far = 1.0 - (-(flat[0].hypot(flat[1]) / self.fade).powi(2)).exp();
-        mix(light, HAZE, far)
-    }
-}
-
-fn mix(a: V, b: V, t: f32) -> V {
-    add(scale(a, 1.0 - t), scale(b, t))
-}
-
-fn sky(along: V) -> V {
-    let z = (along[2] / 0.5).clamp(0.0, 1.0);
-    mix(HAZE, SKY, (z * z * (3.0 - 2.0 * z)).powf(0.6))
 }
 
 /// The torso over the ground and the robot's middle in height, smoothed forwards and backwards.
@@ -394,6 +273,26 @@ mod tests {
                 let edge = (0..96).flat_map(|x| [pixels[x], pixels[63 * 96 + x]]).filter(|p| warm(p)).count();
                 assert_eq!(edge, 0, "{} is cut off", robot.name);
             }
+        }
+    }
+
+    #[test]
+    fn nothing_is_lost_by_looking_only_for_what_may_be_there() {
+        for robot in sskp_robots::robots().iter().map(|robot| robot.name.as_str()).chain(["toy"]) {
+            let mut episode = play(robot, 8);
+            // Faint robots, one of them far to the side, and one around the eye.
+            let poses = |by: f32| {
+                let mut poses = episode.frames[4].poses.clone();
+                poses.iter_mut().for_each(|pose| pose.pos[1] -= by);
+                vec![poses; 9]
+            };
+            let ghost = |by| crate::rollout::Ghost { from: 2, fell: by > 1.0, poses: poses(by) };
+            let ghosts = [0.3, 1.7, 4.0].map(ghost);
+            episode.ghosts = ghosts.into();
+            let view = View::new(&episode, 150, 90).unwrap();
+            let scene = view.scene(6.0 * episode.dt);
+            let everything = scene.everything_everywhere();
+            assert!(scene.expose(&scene.blocks()) == scene.expose(&everything), "{robot}");
         }
     }
 

@@ -22,6 +22,9 @@ pub fn cross(a: V, b: V) -> V {
 pub fn unit(a: V) -> V {
     scale(a, 1.0 / dot(a, a).sqrt().max(1e-12))
 }
+pub fn mix(a: V, b: V, t: f32) -> V {
+    add(scale(a, 1.0 - t), scale(b, t))
+}
 
 /// Turned by a quaternion w, x, y, z.
 fn turned(q: [f32; 4], v: V) -> V {
@@ -35,7 +38,8 @@ pub struct Placed {
     shape: Shape,
     size: V,
     pub at: V,
-    quat: [f32; 4],
+    /// Where its own axes point.
+    axes: [V; 3],
     /// Radius of a ball around it.
     pub reach: f32,
 }
@@ -49,7 +53,17 @@ impl Placed {
             Shape::Ellipsoid => size[0].max(size[1]).max(size[2]),
             _ => size[0],
         };
-        Self { shape, size, at: pose.pos, quat: pose.quat, reach }
+        let axes = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]].map(|axis| turned(pose.quat, axis));
+        Self { shape, size, at: pose.pos, axes, reach }
+    }
+
+    /// Two balls whose hull holds it.
+    pub fn balls(&self) -> [(V, f32); 2] {
+        let (radius, half) = match self.shape {
+            Shape::Capsule | Shape::Cylinder => (self.size[0], self.size[1]),
+            _ => (self.reach, 0.0),
+        };
+        [half, -half].map(|along| (add(self.at, scale(self.axes[2], along)), radius))
     }
 
     /// How far along a ray the shape begins, and the way out of it there.
@@ -60,8 +74,8 @@ impl Placed {
         if dot(away, away) - b * b > self.reach * self.reach {
             return None;
         }
-        let back = [self.quat[0], -self.quat[1], -self.quat[2], -self.quat[3]];
-        let (o, d) = (turned(back, away), turned(back, along));
+        let inside = |v: V| self.axes.map(|axis| dot(v, axis));
+        let (o, d) = (inside(away), inside(along));
         let (t, n) = match self.shape {
             Shape::Capsule => capsule(o, d, self.size[0], self.size[1]),
             Shape::Cylinder => cylinder(o, d, self.size[0], self.size[1]),
@@ -69,7 +83,8 @@ impl Placed {
             Shape::Ellipsoid => ellipsoid(o, d, self.size),
             _ => ellipsoid(o, d, [self.size[0]; 3]),
         }?;
-        (t > 1e-4).then(|| (t, unit(turned(self.quat, n))))
+        let [x, y, z] = self.axes;
+        (t > 1e-4).then(|| (t, unit(add(add(scale(x, n[0]), scale(y, n[1])), scale(z, n[2])))))
     }
 }
 

@@ -1,11 +1,11 @@
 //! The decoder's update: up the reward critics, down the risk critics, not far from the reference.
 //!
 //! ```text
-//! L(ν) = mean over s, z ~ π_θ(·|s) of  −(1 − γ)·L_k(Q)(s, a) + λ·max(0, C(s, a) − ε) + w·m·|a − ref(s, z)|²,  a = dec_ν(s, z)
+//! L(ν) = mean over s, z ~ π_θ(·|s) of  −(1 − γ)·L_k(Q)(s, a) + λ·max(0, C(s, a) − ε) + w·m·max(1, M)·|a − ref(s, z)|²,  a = dec_ν(s, z)
 //! dec ← dec + τ·(dec_ν − dec),  the decoder that is played
-//! ref ← ref + (f/m)·(dec_ν − ref)
+//! ref ← ref + (f/m)·(dec_ν − ref) where M < 1, ref + f·(M − 1)·(offline − ref) where M > 1
 //! ```
-//! m is the caution of [`super::caution`].
+//! m and M are those of [`super::caution`].
 
 use sskp_blocks::Result;
 use sskp_blocks::checkpoint::{Loader, Saver};
@@ -25,6 +25,8 @@ pub(super) struct Teacher {
     /// What learns; what is played follows it.
     pub(super) net: Mlp,
     pub(super) reference: Mlp,
+    /// What all of them began as.
+    offline: Mlp,
     adam: Adam,
     pub(super) grad: Vec<f32>,
     // Scratch.
@@ -52,6 +54,7 @@ impl Teacher {
             action: decoder.outputs(),
             net: decoder.clone(),
             reference: decoder.clone(),
+            offline: decoder.clone(),
             adam: Adam::new(decoder.params.len(), config.decoder_rate as f32),
             grad: vec![0.0; decoder.params.len()],
             noise: Vec::new(),
@@ -128,22 +131,25 @@ impl Teacher {
     }
 
     /// One step of the decoder, and those of its followers.
-    pub(super) fn step(&mut self, config: &AdaptConfig, played: &mut Mlp, follow: f32) {
+    pub(super) fn step(&mut self, config: &AdaptConfig, played: &mut Mlp, [follow, retreat]: [f32; 2]) {
         self.adam.step(&mut self.net.params, &self.grad);
         self.grad.fill(0.0);
         polyak(&mut played.params, &self.net.params, config.tau as f32);
         polyak(&mut self.reference.params, &self.net.params, follow);
+        polyak(&mut self.reference.params, &self.offline.params, retreat);
     }
 
     pub(super) fn save<'a>(&'a self, to: &mut Saver<'a>) {
         to.f32s("weights/decoder_reference", &self.reference.params, 1);
         to.f32s("weights/decoder_learning", &self.net.params, 1);
+        to.f32s("weights/decoder_offline", &self.offline.params, 1);
         self.adam.save("decoder_online", to);
     }
 
     pub(super) fn load(&mut self, from: &Loader) -> Result<()> {
         from.f32s_into("weights/decoder_reference", &mut self.reference.params)?;
         from.f32s_into("weights/decoder_learning", &mut self.net.params)?;
+        from.f32s_into("weights/decoder_offline", &mut self.offline.params)?;
         self.adam.load("decoder_online", from)
     }
 }
@@ -203,17 +209,24 @@ mod tests {
         let mut moved = Vec::new();
         for _ in 0..300 {
             moved.push(teacher.gradient(&config, &mut critics, &state, Weights { price: 0.0, hold: 1e3 })[1]);
-            teacher.step(&config, &mut decoder, 0.0);
+            teacher.step(&config, &mut decoder, [0.0, 0.0]);
         }
         assert!(moved[299] < 0.05 * moved[0], "{} to {}", moved[0], moved[299]);
         let (reference, apart) = (teacher.reference.params[0], teacher.net.params[0] - teacher.reference.params[0]);
         let (before, behind) = (decoder.params[0], teacher.net.params[0] - decoder.params[0]);
-        teacher.step(&config, &mut decoder, 0.25);
+        teacher.step(&config, &mut decoder, [0.25, 0.0]);
         assert!((teacher.reference.params[0] - reference - 0.25 * apart).abs() < 1e-2 * apart.abs() + 1e-4);
         let followed = decoder.params[0] - before;
         assert!(
             (followed - config.tau as f32 * behind).abs() < 1e-2 * behind.abs() + 1e-4,
             "what is played follows too"
+        );
+        let (reference, origin) = (teacher.reference.params[0], teacher.offline.params[0]);
+        teacher.step(&config, &mut decoder, [0.0, 0.25]);
+        let expected = reference + 0.25 * (origin - reference);
+        assert!(
+            reference != origin && (teacher.reference.params[0] - expected).abs() < 1e-6,
+            "back where it came from"
         );
     }
 

@@ -153,7 +153,7 @@ impl SskpPlus {
         }
         self.episode.actions.extend_from_slice(&segment.actions);
         self.episode.rewards.extend_from_slice(&segment.rewards);
-        self.caution.played(segment.steps, segment.violated());
+        self.caution.played(&self.config, segment.steps, segment.violated());
         if over {
             self.played.push(self.ahead(), &self.episode, segment.end);
             self.episode.clear();
@@ -177,7 +177,7 @@ impl SskpPlus {
         let config = &self.config;
         let from_demos = match self.played.is_empty() {
             true => config.batch,
-            false => (config.demo_share * config.batch as f64).round() as usize,
+            false => (config.share(self.caution.steps) * config.batch as f64).round() as usize,
         };
         Steps::sample([&self.demos, &self.played], from_demos, config.batch, &mut self.learn_rng, &mut self.batch);
         let weights = self.caution.weights(config);
@@ -194,7 +194,7 @@ impl SskpPlus {
         if self.caution.steps >= config.warm_up_steps && self.updates.is_multiple_of(config.decoder_every) {
             self.teacher.choose(&policy, &self.batch.state, &mut self.learn_rng);
             let [_, moved] = self.teacher.gradient(config, &mut self.critics, &self.batch.state, weights);
-            self.teacher.step(config, played, self.caution.follow(config));
+            self.teacher.step(config, played, self.caution.pace(config));
             self.caution.foreseen(&self.critics.chances[from_demos..]);
             self.seen.moved += moved;
             self.seen.decoder_updates += 1.0;
@@ -209,6 +209,7 @@ impl SskpPlus {
         names.into_iter().zip(losses).for_each(|(name, sum)| metrics.push(name, sum / updates.max(1.0)));
         metrics.push("Decoder/from_reference", (moved / decoder_updates.max(1.0)).sqrt());
         metrics.push("Decoder/caution", self.caution.amount(&self.config));
+        metrics.push("Decoder/worse", self.caution.worse(&self.config));
         metrics.push("Decoder/risk", self.caution.mean_risk);
         metrics.push("Decoder/price", f64::from(self.caution.weights(&self.config).price));
     }

@@ -43,8 +43,13 @@ _MODULES = {
 
 __all__ = ["__version__", *_MODULES]
 
+# Modules that are named after what they work with: not in `__all__`, where they would hide it from `from sskp import *`.
+_TOOLS = ("optuna", "ray")
+
 
 def __getattr__(name):
+    if name in _TOOLS:
+        return _import_module(f".{name}", __name__)
     if name not in _MODULES:
         raise AttributeError(f"module 'sskp' has no attribute {name!r}")
     value = getattr(_import_module(f".{_MODULES[name]}", __name__), name)
@@ -53,4 +58,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted(__all__)
+    return sorted([*__all__, *_TOOLS])

@@ -1,3 +1,5 @@
+from . import optuna as optuna
+from . import ray as ray
 from ._agent import Agent as Agent
 from ._demos import Demonstrations as Demonstrations
 from ._demos import collect as collect

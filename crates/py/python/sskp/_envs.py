@@ -26,6 +26,8 @@ class ActionBox(gymnasium.spaces.Box):
         """Draws an action, each number on its own."""
         if mask is not None or probability is not None:
             return super().sample(mask, probability)
+        if len(self.shape) == 1:
+            return _sskp.within_box(self.np_random.random(self.shape[0]))
         return self.np_random.uniform(-1.0, 1.0, self.shape).astype(np.float32)
 
 

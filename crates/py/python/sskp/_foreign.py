@@ -9,23 +9,28 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from ._scale import to_ours, to_own
+from ._scale import part_of, to_ours, to_own
 
 
-def _leaves(space: spaces.Space, name: str) -> list[tuple[str, spaces.Box, Callable[[Any], Any]]]:
-    """The boxes of a space of observations: name, box, and how to get at it."""
+def _leaves(space: spaces.Space, path: tuple = ()) -> list[tuple[tuple, spaces.Box]]:
+    """The boxes of a space of observations, and the keys that lead to them."""
+    name = _name(path)
     if isinstance(space, spaces.Box):
         if space.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
             raise TypeError(f"{name}: its numbers are {space.dtype}; only float32 and float64 can be learnt from")
-        return [(name, space, lambda value: value)]
+        return [(path, space)]
     if isinstance(space, (spaces.Dict, spaces.Tuple)):
         parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
-        found = []
-        for key, part in parts:
-            for leaf, box, get in _leaves(part, f"{name}[{key!r}]"):
-                found.append((leaf, box, lambda value, key=key, get=get: get(value[key])))
-        return found
+        found = [(key, leaf) for key, part in parts for leaf in _leaves(part, (*path, key))]
+        if odd := [key for key, _ in found if not isinstance(key, (str, int))]:
+            raise TypeError(f"{name}: the key {odd[0]!r} is neither text nor a number")
+        return [leaf for _, leaf in found]
     raise TypeError(f"{name}: it is a {type(space).__name__}; only boxes, and dicts and tuples of them, can be learnt from")
+
+
+def _name(path: tuple) -> str:
+    """What a part of an observation is called."""
+    return "observation" + "".join(f"[{key!r}]" for key in path)
 
 
 def _number(name: str, value: Any) -> float:
@@ -60,8 +65,8 @@ class Foreign:
         if not (np.isfinite(self.low).all() and np.isfinite(self.high).all() and (self.low < self.high).all()):
             raise ValueError("action_space: every number must have a finite lower and upper limit; rescale it with a wrapper")
         self._shape, self._dtype = action.shape, action.dtype
-        self._leaves = _leaves(env.observation_space, "observation")
-        sizes = [int(np.prod(box.shape)) for _, box, _ in self._leaves]
+        self._leaves = _leaves(env.observation_space)
+        sizes = [int(np.prod(box.shape)) for _, box in self._leaves]
         self.obs_dim, self.action_dim = sum(sizes), len(self.low)
         if self.obs_dim == 0 or self.action_dim == 0:
             raise ValueError("observation_space and action_space must have at least one number each")
@@ -81,18 +86,15 @@ class Foreign:
             "dt": self.dt,
             "action_low": self.low.tolist(),
             "action_high": self.high.tolist(),
+            "observation": [{"at": list(path), "shape": list(box.shape)} for path, box in self._leaves if path],
         }
 
     def flat(self, observation: Any) -> np.ndarray:
         """An observation in one row; what does not fit its space is named."""
         self.raw = observation
         rows = []
-        for name, box, get in self._leaves:
-            try:
-                value = get(observation)
-            except (KeyError, IndexError, TypeError) as error:
-                raise TypeError(f"{name}: the observation has no such part ({error!r})") from None
-            array = np.asarray(value)
+        for path, box in self._leaves:
+            name, array = _name(path), np.asarray(part_of(observation, path))
             if array.shape != box.shape:
                 raise ValueError(f"{name}: its shape is {array.shape}, its space says {box.shape}")
             if not np.issubdtype(array.dtype, np.floating):
@@ -101,9 +103,9 @@ class Foreign:
         row = rows[0] if len(rows) == 1 else np.concatenate(rows)
         if not np.isfinite(row).all():
             at = int(np.flatnonzero(~np.isfinite(row))[0])
-            for name, box, _ in self._leaves:
+            for path, box in self._leaves:
                 if at < (size := int(np.prod(box.shape))):
-                    raise ValueError(f"{name}: number {at} is {row[np.flatnonzero(~np.isfinite(row))[0]]}")
+                    raise ValueError(f"{_name(path)}: number {at} is {row[np.flatnonzero(~np.isfinite(row))[0]]}")
                 at -= size
         return row
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import _sskp
-from ._scale import to_own
+from ._scale import joined, to_own
 
 
 class Policy:
@@ -27,11 +27,16 @@ class Policy:
         self._low = self._high = None
         if self.about["action_low"] is not None:
             self._low, self._high = np.asarray(self.about["action_low"]), np.asarray(self.about["action_high"])
+        self._parts = self.about["observation"] or []
         self._risk: Any = None
 
     def act(self, observation: Any, *, explore: bool = False) -> np.ndarray:
-        """The action for an observation, or a row of actions for a row of observations, as the environment takes them. With `explore`, a
-        draw as in training; else the policy's best guess."""
+        """The action for an observation, or a row of actions for a row of observations, as the environment takes them; dicts and tuples as
+        the environment gives them. With `explore`, a draw as in training; else the policy's best guess."""
+        if self._parts and isinstance(observation, (dict, tuple)):
+            observation = joined(observation, self._parts)
+        elif isinstance(observation, dict):
+            raise TypeError("observation: it is a dict, and this policy learnt from one row of numbers")
         rows = np.asarray(observation)
         if not (np.issubdtype(rows.dtype, np.floating) or np.issubdtype(rows.dtype, np.integer)):
             raise TypeError(f"observation: its numbers are {rows.dtype}")

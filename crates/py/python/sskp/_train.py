@@ -283,10 +283,37 @@ def train(
     """
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be a function, not a {type(callback).__name__}")
+    outcome = _begin(
+        algo, env, demos, total_steps, seed, log_dir, config, callback, violation, name, threads, skills, progress, False
+    )
+    return Run(outcome["path"], outcome["summary"])
+
+
+def run_claimed(
+    *,
+    algo: str,
+    env: Any,
+    demos: Any,
+    total_steps: int,
+    seed: int,
+    log_dir: Any,
+    config: dict,
+    callback: Callable[[dict], Any],
+    violation: Any,
+    name: str | None,
+    threads: int,
+    skills: Any,
+) -> dict:
+    """As `train`, but in a folder where the run may have begun: it goes on from where it is, unless another process has it."""
+    return _begin(algo, env, demos, total_steps, seed, log_dir, config, callback, violation, name, threads, skills, False, True)
+
+
+def _begin(
+    algo, env, demos, total_steps, seed, log_dir, config, callback, violation, name, threads, skills, progress, claimed
+) -> dict:
     from ._demos import resolve
 
-    robot = robot_of(env) if isinstance(env, str) else None
-    foreign = None
+    robot, foreign = robot_of(env) if isinstance(env, str) else None, None
     if robot is not None and violation is not None:
         raise ValueError(f"{robot} has a constraint of its own: leave out violation")
     steps, seed, threads = whole("total_steps", total_steps, 1), whole("seed", seed), whole("threads", threads, 1)
@@ -308,9 +335,9 @@ def train(
         changes,
         None if log_dir is None else os.fspath(log_dir),
         callback is not None,
+        claimed,
     )
-    outcome = drive(work, answers_of(work, foreign, callback), Display(progress, steps))
-    return Run(outcome["path"], outcome["summary"])
+    return drive(work, answers_of(work, foreign, callback), Display(progress, steps))
 
 
 def resume(

@@ -65,8 +65,8 @@ class RobotVectorEnv(VectorEnv):
 
     def step(self, actions):
         """Plays a row of actions in each."""
-        observations, rewards, violated, terminated, truncated, final = self._robots.step(np.asarray(actions, np.float32))
-        infos = {"cost": violated.astype(np.float64), "_cost": self._all.copy()}
+        observations, rewards, cost, terminated, truncated, final = self._robots.step(np.asarray(actions, np.float32))
+        infos = {"cost": cost, "_cost": self._all.copy()}
         if final is not None and (done := terminated | truncated).any():
             last = np.empty(self.num_envs, object)
             for i in np.flatnonzero(done):

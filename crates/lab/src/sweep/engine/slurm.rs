@@ -184,7 +184,8 @@ pub fn queue(out: &Path) -> Result<BTreeMap<usize, String>> {
     Ok(cells)
 }
 
-/// How tasks of a folder's arrays ended badly, by number of the cell, where Slurm keeps accounts.
+/// How tasks of a folder's arrays ended badly, by number of the cell: what a task's log says where its node saw too little to say more, and
+/// otherwise what Slurm knows, for minutes, or for good where it keeps accounts.
 pub fn ended_badly(out: &Path) -> BTreeMap<usize, String> {
     let mut cells = BTreeMap::new();
     let Arrays { jobs } = Arrays::read(out);
@@ -192,14 +193,32 @@ pub fn ended_badly(out: &Path) -> BTreeMap<usize, String> {
         return cells;
     }
     let list = jobs.join(",");
+    let bad = ["FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "TIMEOUT", "CANCELLED"];
+    let recent = ask("squeue", &["-h", "-r", "-t", &bad.join(","), "-o", "%F|%K|%T|%r"]).unwrap_or_default();
+    for line in recent.lines() {
+        let fields: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [array, task, state, reason] = fields.as_slice() else { continue };
+        if let (true, Ok(cell)) = (jobs.iter().any(|job| job == array), task.parse()) {
+            let blind =
+                if *reason == "JobLaunchFailure" { "; its node may not see the folder of the runs" } else { "" };
+            cells.insert(cell, format!("Slurm {array}_{task}: {} ({reason}){blind}", state.to_lowercase()));
+        }
+    }
     let ended = ask("sacct", &["-n", "-P", "-X", "-j", &list, "-o", "JobID,State,ExitCode"]).unwrap_or_default();
     for line in ended.lines() {
         let fields: Vec<&str> = line.split('|').collect();
         let [id, state, code] = fields.as_slice() else { continue };
         let cell: Option<usize> = id.split_once('_').and_then(|(_, task)| task.parse().ok());
-        let bad = ["FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "TIMEOUT", "CANCELLED"];
         if let (Some(cell), true) = (cell, bad.iter().any(|word| state.starts_with(word))) {
             cells.insert(cell, format!("Slurm {id}: {} with exit code {code}", state.to_lowercase()));
+        }
+    }
+    for (cell, said) in &mut cells {
+        let newest =
+            jobs.iter().rev().find_map(|job| fs::read_to_string(out.join(format!("slurm/{job}_{cell}.log"))).ok());
+        let last = newest.as_deref().and_then(|text| text.lines().next_back()?.strip_prefix("error: the node "));
+        if let Some(last) = last {
+            *said = format!("the node {last}");
         }
     }
     cells
