@@ -105,7 +105,7 @@ class Exported:
                 mean = drawn[np.argmin(scores)]
                 continue
             if (scores == scores[0]).all():
-                continue
+                break
             elites = drawn[np.sort(np.argsort(scores, kind="stable")[: planner["elites"]])].astype(np.float64)
             mean = np.clip(elites.mean(0).astype(np.float32), first_mean - reach, first_mean + reach)
             std = np.maximum(elites.std(0).astype(np.float32), least_std)

@@ -7,7 +7,7 @@ import sys
 import tempfile
 
 import pytest
-from conftest import LIMIT, ROOT
+from conftest import LIMIT, ROOT, end_all
 
 PROGRAMS = re.findall(r"```python\n(.*?)```", (ROOT / "docs/cluster.md").read_text(), re.DOTALL)
 
@@ -18,6 +18,7 @@ def sessions(monkeypatch):
     home = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
     monkeypatch.setenv("RAY_TMPDIR", home)
     yield
+    end_all()
     shutil.rmtree(home, ignore_errors=True)
 
 

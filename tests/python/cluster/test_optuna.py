@@ -11,7 +11,7 @@ import time
 
 import optuna
 import pytest
-from conftest import ROOT
+from conftest import LIMIT, ROOT, until
 
 import sskp
 import sskp.optuna as ours
@@ -80,16 +80,27 @@ def test_a_trial_reports_and_one_that_is_pruned_has_stopped_and_says_so(folder):
     assert ours.resume(study) == 0, "what was pruned is over"
 
 
+class WaitAtSix(optuna.pruners.BasePruner):
+    """Holds a trial at its report of step 6000 until there is a file `go`: the run waits for what the pruner says, so whatever happens to
+    it meanwhile happens in its middle, and no storage is locked."""
+
+    def prune(self, study, trial):
+        while trial.last_step >= 6000 and not os.path.exists("go"):
+            pathlib.Path("waiting").touch()
+            time.sleep(0.02)
+        return False
+
+
 PROGRAM = """
 import sys, optuna, sskp
 from optuna.storages.journal import JournalFileBackend
 sys.path.insert(0, {tests!r})
-from test_optuna import settings
+from test_optuna import WaitAtSix, settings
 
 storage = {{"sqlite": lambda: "sqlite:///study.db", "journal": lambda: optuna.storages.JournalStorage(JournalFileBackend("study.log"))}}
 study = optuna.create_study(
     storage=storage[{storage!r}](), study_name="s", load_if_exists=True, direction="maximize",
-    sampler=optuna.samplers.RandomSampler(seed=1),
+    sampler=optuna.samplers.RandomSampler(seed=1), pruner=WaitAtSix(),
 )
 print("resumed", sskp.optuna.resume(study), flush=True)
 objective = sskp.optuna.objective("sac", "toy", settings, total_steps=20_000, log_dir="study", report_every=2000)
@@ -98,19 +109,36 @@ study.optimize(objective, n_trials=2 - len(study.get_trials(states=over)))
 """
 
 
+def started(storage):
+    """The program in a process of its own."""
+    program = PROGRAM.format(tests=str(pathlib.Path(__file__).parent), storage=storage)
+    return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL)
+
+
+def waiting(folder, process):
+    """Waits until the program's first trial is held in its middle."""
+
+    def there():
+        assert process.poll() is None, "it ended too early"
+        return (folder / "waiting").exists()
+
+    until(there, "trial that waits")
+
+
 @pytest.mark.parametrize(("storage", "number"), [("sqlite", signal.SIGKILL), ("journal", signal.SIGKILL), ("sqlite", signal.SIGINT)])
 def test_an_interrupted_trial_goes_on_exactly(folder, storage, number):
-    program = PROGRAM.format(tests=str(pathlib.Path(__file__).parent), storage=storage)
-    start = lambda: subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)  # noqa: E731
-    process, run = start(), folder / "study/trial-0000"
-    # Far enough for reports, and a checkpoint after them.
-    while (newest := max((int(p.name[5:]) for p in run.glob("checkpoints/step-*")), default=0)) < 5000:
-        assert process.poll() is None, "it ended too early"
-        time.sleep(0.02)
+    process, run = started(storage), folder / "study/trial-0000"
+    waiting(folder, process)
     os.kill(process.pid, number)
-    process.wait(60)
+    # Where it saves itself it must come out of the pruner first; it has the signal by now.
+    (folder / "go").touch()
+    process.wait(LIMIT)
+    newest = max(int(path.name[5:]) for path in run.glob("checkpoints/step-*"))
+    assert 5000 <= newest < 8000 and rows(run)
+    ended = run / ".claims/1-ended"
+    assert ended.read_text() == "stopped\n" if number == signal.SIGINT else not ended.exists()
     assert not (run / "summary.json").exists() or not json.loads((run / "summary.json").read_text())["finished"]
-    assert start().wait(120) == 0
+    assert started(storage).wait(LIMIT) == 0
     from_storage = {
         "sqlite": lambda: "sqlite:///study.db",
         "journal": lambda: optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend("study.log")),
@@ -120,7 +148,7 @@ def test_an_interrupted_trial_goes_on_exactly(folder, storage, number):
     assert [first.state, second.state, third.state] == [STATE.FAIL, STATE.COMPLETE, STATE.COMPLETE]
     assert second.params == first.params and second.user_attrs["sskp run"] == str(run)
     # The run went on: at its checkpoint, in a second part, to the rows of one that was not interrupted.
-    assert newest >= 5000 and (run / ".claims/2").exists() and not (run / ".claims/3").exists()
+    assert (run / ".claims/2").exists() and not (run / ".claims/3").exists()
     assert rows(run) == undisturbed(second, folder, steps=20_000)
     assert second.user_attrs["sskp so far"] == [pytest.approx(r) for r in expected_reports(run, 2000)]
     assert len(second.intermediate_values) >= 8 and set(first.intermediate_values.items()) <= set(second.intermediate_values.items())
@@ -129,12 +157,9 @@ def test_an_interrupted_trial_goes_on_exactly(folder, storage, number):
 
 
 def test_a_run_that_somebody_has_is_left_alone(folder):
-    program = PROGRAM.format(tests=str(pathlib.Path(__file__).parent), storage="sqlite")
-    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL)
+    process = started("sqlite")
     try:
-        while not list(folder.glob("study/trial-0000/checkpoints/step-*")):
-            assert process.poll() is None
-            time.sleep(0.02)
+        waiting(folder, process)
         study = optuna.load_study(study_name="s", storage="sqlite:///study.db")
         assert ours.resume(study) == 0 and study.trials[0].state == STATE.RUNNING
         study.enqueue_trial(study.trials[0].params, user_attrs={"sskp run": str(folder / "study/trial-0000")})
@@ -161,7 +186,7 @@ def test_a_study_of_two_directions_is_not_pruned(folder):
 def test_the_example_draws_its_front_and_goes_on(folder):
     example = [sys.executable, str(ROOT / "examples/search_settings.py"), "search"]
     for trials in ("2", "3"):
-        done = subprocess.run([*example, trials], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([*example, trials], capture_output=True, text=True, timeout=LIMIT)
         assert done.returncode == 0 and "reward per step   violations" in done.stdout, done.stderr
         assert (folder / "search/pareto.png").read_bytes().startswith(b"\x89PNG")
     assert len(list(folder.glob("search/trials/trial-*/summary.json"))) == 3
