@@ -75,6 +75,8 @@ def caches(tmp_path_factory):
     # The tests start their own, and what else fills this machine's memory is no reason to kill their workers.
     os.environ.pop("RAY_ADDRESS", None)
     os.environ["RAY_memory_monitor_refresh_ms"] = "0"
+    # Ray's workers are nice by 15: beside others that take all they get, seconds become minutes.
+    os.environ["RAY_worker_niceness"] = "0"
     yield
     shutil.rmtree(home, ignore_errors=True)
 
