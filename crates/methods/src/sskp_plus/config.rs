@@ -26,7 +26,9 @@ pub struct SskpPlusConfig {
 
 impl Default for SskpPlusConfig {
     fn default() -> Self {
-        let SskpConfig { log_every, skill, risk, planner, policy } = SskpConfig::default();
+        let SskpConfig { log_every, skill, risk, planner, mut policy } = SskpConfig::default();
+        // The skill policy stays the prior: drawn this narrowly (`adapt.spread`), what it learns beside the decoder was not told apart from nothing.
+        policy.updates_per_skill = 0.0;
         Self { log_every, skill, risk, planner, policy, adapt: AdaptConfig::default() }
     }
 }
