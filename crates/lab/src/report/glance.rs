@@ -3,12 +3,15 @@
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
-use super::figures::{Drawing, Figure, colours};
+use super::figures::{self, Drawing, Figure, colours};
 use super::groups::Cell;
 use super::variant::Variant;
 use super::{Group, Report, paper};
 use crate::chart::{Axis, Chart, Mark, Series};
 use crate::wording::{capital, grouped, measured, plural};
+
+/// Name of the picture.
+const OVERVIEW: &str = "overview";
 
 /// Whether runs repeat the paper's study.
 pub fn of_the_paper(groups: &[Group]) -> bool {
@@ -77,7 +80,10 @@ pub fn found(groups: &[Group]) -> Vec<String> {
         };
         let most = here.iter().max_by(|a, b| a.ptr.mean.total_cmp(&b.ptr.mean)).expect("one is there");
         if most.variant != here[0].variant && most.ptr.mean > 1.02 * here[0].ptr.mean {
-            text += &format!("; most reward had {}: {}", most.variant.title, said(most));
+            text += &match here.get(1) {
+                Some(next) if next.variant == most.variant => ", the most reward".into(),
+                _ => format!("; most reward had {}: {}", most.variant.title, said(most)),
+            };
         }
         format!("{}: {text}.", capital(robot))
     };
@@ -122,8 +128,12 @@ pub fn missing(groups: &[Group], cells: &[Cell]) -> Vec<String> {
     list
 }
 
-/// Every method on every robot as a dot: how much reward, for how many violations.
+/// Every method on every robot as a dot: how much reward, for how many violations. One method alone has nothing to be compared with, and is shown as it learns.
 pub fn picture(report: &Report) -> Figure {
+    let learning = || report.sections.iter().flat_map(|s| &s.figures).find(|f| f.name.starts_with(figures::LEARNING));
+    if let ([_], Some(curve)) = (report.variants().as_slice(), learning()) {
+        return Figure { name: OVERVIEW.into(), shows: curve.shows.clone() };
+    }
     let colours = colours(report.groups.iter().map(|g| &g.variant));
     let best = |robot: &str| {
         let here = report.groups.iter().filter(|g| g.robot == robot);
@@ -156,7 +166,7 @@ pub fn picture(report: &Report) -> Figure {
         series: series.collect(),
         ..Chart::default()
     });
-    Figure { name: "overview".into(), shows }
+    Figure { name: OVERVIEW.into(), shows }
 }
 
 #[cfg(test)]
