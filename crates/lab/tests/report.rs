@@ -193,17 +193,38 @@ fn one_method_alone_is_shown_as_it_learns() {
     assert_eq!(report.overview().name, "overview");
 }
 
+/// Gives a run a reward for every step, and violations at its beginning.
+fn paid(rows: &mut RunRows, reward: f64, violations: u64) {
+    for (i, row) in rows.episodes.iter_mut().enumerate() {
+        row.total_reward = reward * row.length as f64;
+        row.violation = (i as u64) < violations;
+        row.cumulative_violations = violations.min(i as u64 + 1);
+    }
+}
+
+#[test]
+fn a_robot_on_which_nobody_earned_is_named_and_not_divided_by() {
+    let runs = [("ant", "cpq", -1.0), ("ant", "sac", -2.0), ("hopper", "cpq", 1.0), ("hopper", "sac", -30.0)];
+    let all: Vec<RunRows> = runs
+        .iter()
+        .map(|(robot, method, reward)| {
+            let mut rows = made_up::run(robot, method, 0);
+            paid(&mut rows, *reward, 4);
+            rows
+        })
+        .collect();
+    let overview = |all: &[RunRows]| Report::new(&Registry::standard(), all, None).unwrap().overview();
+    let Drawing::Curves(chart) = overview(&all).shows else { panic!("a chart of dots") };
+    let heights: Vec<f64> = chart.series.iter().flat_map(|s| &s.points).map(|p| p.1).collect();
+    assert_eq!(heights, [100.0, -100.0]);
+    assert_eq!(chart.subtitle, "means over seeds; none earned on Ant; the lowest are lower");
+    assert!(!overview(&all[..2]).svg().contains("top left"), "Ant alone is shown as it was learnt");
+}
+
 #[test]
 fn the_most_reward_is_said_once() {
     // SSkP-w/o-RP earns as much and spends more; then a fifth more.
     let mut all = [made_up::run("hopper", "sskp", 0), made_up::run("hopper", "sskp-wo-rp", 0)];
-    let paid = |rows: &mut RunRows, reward: f64, violations: u64| {
-        for (i, row) in rows.episodes.iter_mut().enumerate() {
-            row.total_reward = reward * row.length as f64;
-            row.violation = (i as u64) < violations;
-            row.cumulative_violations = violations.min(i as u64 + 1);
-        }
-    };
     let sentence = |all: &[RunRows]| Report::new(&Registry::standard(), all, None).unwrap().found.remove(0);
     paid(&mut all[0], 1.0, 2);
     paid(&mut all[1], 1.0, 4);

@@ -12,6 +12,8 @@ use crate::wording::{capital, grouped, measured, plural};
 
 /// Name of the picture.
 const OVERVIEW: &str = "overview";
+/// In percent of the best: who lost more than that is drawn there, or the others would lie on one line.
+const LOWEST: f64 = -100.0;
 
 /// Whether runs repeat the paper's study.
 pub fn of_the_paper(groups: &[Group]) -> bool {
@@ -130,30 +132,41 @@ pub fn missing(groups: &[Group], cells: &[Cell]) -> Vec<String> {
 
 /// Every method on every robot as a dot: how much reward, for how many violations. One method alone has nothing to be compared with, and is shown as it learns.
 pub fn picture(report: &Report) -> Figure {
-    let learning = || report.sections.iter().flat_map(|s| &s.figures).find(|f| f.name.starts_with(figures::LEARNING));
-    if let ([_], Some(curve)) = (report.variants().as_slice(), learning()) {
+    let best = |robot: &str| {
+        let here = report.groups.iter().filter(|g| g.robot == robot);
+        here.map(|g| g.ptr.mean).max_by(f64::total_cmp).filter(|best| *best > 0.0)
+    };
+    // Where nobody earned anything there is nothing to be compared with, either.
+    let (robots, poor): (Vec<&str>, Vec<&str>) = report.robots().into_iter().partition(|robot| best(robot).is_some());
+    let mut learning = report.sections.iter().flat_map(|s| &s.figures);
+    if let (true, Some(curve)) = (
+        robots.is_empty() || report.variants().len() == 1,
+        learning.find(|figure| figure.name.starts_with(figures::LEARNING)),
+    ) {
         return Figure { name: OVERVIEW.into(), shows: curve.shows.clone() };
     }
     let colours = colours(report.groups.iter().map(|g| &g.variant));
-    let best = |robot: &str| {
-        let here = report.groups.iter().filter(|g| g.robot == robot);
-        here.map(|g| g.ptr.mean).fold(0.0, f64::max).max(1e-9)
-    };
-    let robots = report.robots();
-    let charts = robots.len();
+    let share = |g: &Group| Some(100.0 * g.ptr.mean / best(&g.robot)?);
     let series = report.variants().into_iter().map(|variant| Series {
         name: variant.title.clone(),
         about: variant.title.clone(),
         points: robots
             .iter()
             .filter_map(|robot| report.group(variant, robot))
-            .map(|g| (g.violations.mean, 100.0 * g.ptr.mean / best(&g.robot)))
+            .filter_map(|g| Some((g.violations.mean, share(g)?.max(LOWEST))))
             .collect(),
         mark: Mark::Dots,
         colour: colours[variant],
         ..Series::default()
     });
-    let of = if charts > 1 { ", a dot for every robot" } else { "" };
+    let mut of = String::from(if robots.len() > 1 { ", a dot for every robot" } else { "" });
+    if !poor.is_empty() {
+        let names: Vec<String> = poor.iter().map(|robot| capital(robot)).collect();
+        of += &format!("; none earned on {}", names.join(", "));
+    }
+    if report.groups.iter().filter_map(share).any(|share| share < LOWEST) {
+        of += "; the lowest are lower";
+    }
     let shows = Drawing::Curves(Chart {
         title: "Best: much reward, few violations (top left)".into(),
         subtitle: format!("means over seeds{of}"),
