@@ -103,6 +103,10 @@ pub fn missing(groups: &[Group], cells: &[Cell]) -> Vec<String> {
             list.push(format!("{} has no run on {}", variant.title, gone.join(", ")));
         }
     }
+    let poor: Vec<String> = robots(groups).into_iter().filter(|r| best(groups, r).is_none()).map(capital).collect();
+    if variants.len() > 1 && !poor.is_empty() {
+        list.push(format!("no method earned anything on {}: the picture is without", poor.join(", ")));
+    }
     let most = groups.iter().map(|g| g.runs.len()).max().unwrap_or(0);
     for group in groups.iter().filter(|g| g.runs.len() < most) {
         let seeds = plural(group.runs.len() as u64, "seed");
@@ -130,14 +134,18 @@ pub fn missing(groups: &[Group], cells: &[Cell]) -> Vec<String> {
     list
 }
 
+/// Most reward per step that a method earned on a robot; none where all lost.
+fn best(groups: &[Group], robot: &str) -> Option<f64> {
+    let here = groups.iter().filter(|g| g.robot == robot);
+    here.map(|g| g.ptr.mean).max_by(f64::total_cmp).filter(|best| *best > 0.0)
+}
+
 /// Every method on every robot as a dot: how much reward, for how many violations. One method alone has nothing to be compared with, and is shown as it learns.
 pub fn picture(report: &Report) -> Figure {
-    let best = |robot: &str| {
-        let here = report.groups.iter().filter(|g| g.robot == robot);
-        here.map(|g| g.ptr.mean).max_by(f64::total_cmp).filter(|best| *best > 0.0)
-    };
+    let best = |robot: &str| best(&report.groups, robot);
     // Where nobody earned anything there is nothing to be compared with, either.
-    let (robots, poor): (Vec<&str>, Vec<&str>) = report.robots().into_iter().partition(|robot| best(robot).is_some());
+    let mut robots = report.robots();
+    robots.retain(|robot| best(robot).is_some());
     let mut learning = report.sections.iter().flat_map(|s| &s.figures);
     if let (true, Some(curve)) = (
         robots.is_empty() || report.variants().len() == 1,
@@ -159,19 +167,14 @@ pub fn picture(report: &Report) -> Figure {
         colour: colours[variant],
         ..Series::default()
     });
-    let mut of = String::from(if robots.len() > 1 { ", a dot for every robot" } else { "" });
-    if !poor.is_empty() {
-        let names: Vec<String> = poor.iter().map(|robot| capital(robot)).collect();
-        of += &format!("; none earned on {}", names.join(", "));
-    }
-    if report.groups.iter().filter_map(share).any(|share| share < LOWEST) {
-        of += "; the lowest are lower";
-    }
+    let of = if robots.len() > 1 { ", a dot for every robot" } else { "" };
+    let cut = report.groups.iter().filter_map(share).any(|share| share < LOWEST);
+    let down_to = if cut { format!(", down to {LOWEST:.0}").replace('-', "−") } else { String::new() };
     let shows = Drawing::Curves(Chart {
         title: "Best: much reward, few violations (top left)".into(),
         subtitle: format!("means over seeds{of}"),
         x_label: "violations in a run".into(),
-        y_label: "reward, % of the best on the robot".into(),
+        y_label: format!("reward, % of the best on the robot{down_to}"),
         small: true,
         from_zero: true,
         tight: true,
