@@ -20,7 +20,7 @@ use sskp_blocks::record::EpisodeRow;
 
 /// Writes the page of the run in `run`, as far as it has come.
 pub fn write_html(registry: &Registry, run: &Path, path: &Path) -> Result<()> {
-    let curves = Curves::read(registry, run, false, Levels::of)?;
+    let curves = Curves::read(registry, run, Levels::of)?;
     write_whole(path, curves.html().as_bytes())
 }
 
@@ -43,13 +43,8 @@ pub struct Curves {
 }
 
 impl Curves {
-    /// Reads a run, under way or not. With `small`, charts stand beside one another. `levels` finds what its returns are compared with.
-    pub fn read(
-        registry: &Registry,
-        run: &Path,
-        small: bool,
-        levels: impl FnOnce(&RunConfig, u64) -> Levels,
-    ) -> Result<Self> {
+    /// Reads a run, under way or not. Its charts stand beside one another where there is room, and can be read on a phone. `levels` finds what its returns are compared with.
+    pub fn read(registry: &Registry, run: &Path, levels: impl FnOnce(&RunConfig, u64) -> Levels) -> Result<Self> {
         let rows = run.join(episodes::FILE);
         if std::fs::metadata(&rows).is_ok_and(|data| data.len() > LONGEST) {
             return Err(Error::other(format!("{} is too long to be drawn", rows.display())));
@@ -67,17 +62,19 @@ impl Curves {
         charts.extend(foresight(&progress)?.map(|chart| ("foresight", chart)));
         charts.extend(risks(&progress)?.map(|chart| ("risk", chart)));
         let mut charts: Vec<_> =
-            charts.into_iter().map(|(name, chart)| (name, Chart { small, ..decimated(chart) }.svg())).collect();
+            charts.into_iter().map(|(name, chart)| (name, Chart { small: true, ..decimated(chart) }.svg())).collect();
         let (wall, split) = time(run);
         charts.extend(split.map(|split| ("time", split.svg())));
         let earned: f64 = episodes.iter().map(|e| e.total_reward).sum();
         let (ptr, falls) = (earned / steps.max(1) as f64, episodes.last().map_or(0, |e| e.cumulative_violations));
         let ratio = if falls == 0 { "—".into() } else { measured(1000.0 * ptr / falls as f64) };
+        let of =
+            if steps < config.total_steps { format!(" of {}", grouped(config.total_steps)) } else { String::new() };
         let facts = vec![
             ("reward per step, PtR", if steps == 0 { "—".into() } else { format!("{ptr:.3}").replace('-', "−") }),
             ("violations, #V", grouped(falls)),
             ("PtR/#V × 1000", ratio),
-            ("environment steps", format!("{} of {}", grouped(steps), grouped(config.total_steps))),
+            ("environment steps", grouped(steps) + &of),
             ("episodes", grouped(episodes.len() as u64)),
             ("time", wall.map_or("—".into(), duration)),
         ];
@@ -97,10 +94,11 @@ impl Curves {
         for (name, value) in &self.facts {
             let _ = writeln!(body, "<div><dt>{name}</dt><dd>{}</dd></div>", escape(value));
         }
-        body += "</dl>\n";
+        body += "</dl>\n<div class=\"charts\">\n";
         for (_, chart) in &self.charts {
             let _ = writeln!(body, "<figure>{chart}</figure>");
         }
+        body += "</div>\n";
         page(&self.title, STYLE, &body)
     }
 }
@@ -325,7 +323,7 @@ fn numbers(path: &Path, columns: &[&str]) -> Result<Option<Vec<Vec<f64>>>> {
 const STYLE: &str = r#":root { --page: #f4f2ee; --card: #fff; --ink: #1d2126; --soft: #5b636c; --line: #d9d6cf; }
 @media (prefers-color-scheme: dark) { :root { --page: #111418; --card: #191d23; --ink: #e8eaed; --soft: #a2abb5; --line: #2c323a; } }
 body {
-  max-width: 800px; margin: 0 auto; padding: 20px 18px 40px; background: var(--page); color: var(--ink);
+  max-width: 1080px; margin: 0 auto; padding: 20px 18px 40px; background: var(--page); color: var(--ink);
   font: 15px/1.45 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif;
 }
 h1 { margin: 0; font-size: 23px; letter-spacing: -.01em; }
@@ -334,7 +332,9 @@ dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(118px, 1fr));
 dl div { padding: 9px 12px; border: 1px solid var(--line); border-radius: 10px; background: var(--card); }
 dt { font-size: 12px; color: var(--soft); }
 dd { margin: 0; font-size: 19px; font-weight: 600; font-variant-numeric: tabular-nums; }
-figure { margin: 0 0 14px; border: 1px solid var(--line); border-radius: 11px; overflow: hidden; }
+/* No chart is wider than it was drawn for, by much, or so narrow that its letters cannot be read. */
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 350px), 1fr)); gap: 14px; align-items: start; }
+figure { margin: 0; border: 1px solid var(--line); border-radius: 11px; overflow: hidden; }
 figure svg { display: block; width: 100%; height: auto; }
 "#;
 
@@ -362,9 +362,11 @@ mod tests {
         let config = crate::config::Config::resolve(&registry, run, &Default::default()).unwrap();
         std::fs::write(folder.path().join("config.toml"), config.to_toml()).unwrap();
         std::fs::write(folder.path().join(episodes::FILE), format!("{}\n", episodes::COLUMNS)).unwrap();
-        let curves = Curves::read(&registry, folder.path(), true, |_, _| Levels::default()).unwrap();
+        let curves = Curves::read(&registry, folder.path(), |_, _| Levels::default()).unwrap();
         assert!(curves.charts.is_empty() && curves.about.ends_with("no episode has come to its end yet"));
         assert_eq!(curves.facts[0], ("reward per step, PtR", "—".into()));
+        let of_all = "0 of 1\u{202f}000".to_string();
+        assert_eq!(curves.facts[3], ("environment steps", of_all));
     }
 
     #[test]

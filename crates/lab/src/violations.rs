@@ -108,18 +108,17 @@ pub fn study(registry: &Registry, run: &Path, kept: &Kept) -> Result<Studied> {
     Ok(Studied { page, again })
 }
 
-/// "faint: other choices, by the policy after 20 000 steps; of 8 tries from 10, 20 steps before, 3, 1 fell by then".
+/// "faint: other choices, by the policy after 20 000 steps; fell by then, of 8 tries each: 3 from 10 steps before, 1 from 20".
 fn faint(again: &[(usize, usize)], trained: &Trained) -> String {
-    let list =
-        |of: fn(&(usize, usize)) -> usize| again.iter().map(|one| of(one).to_string()).collect::<Vec<_>>().join(", ");
     let policy = plural(trained.steps, "step");
     match again {
         [] => "it came too soon to be played again".into(),
-        _ => format!(
-            "faint: other choices, by the policy after {policy}; of {TRIES} tries from {} steps before, {} fell by then",
-            list(|one| one.0),
-            list(|one| one.1)
-        ),
+        [(back, fell), others @ ..] => {
+            let others: String = others.iter().map(|(back, fell)| format!(", {fell} from {back}")).collect();
+            format!(
+                "faint: other choices, by the policy after {policy}; fell by then, of {TRIES} tries each: {fell} from {back} steps before{others}"
+            )
+        }
     }
 }
 

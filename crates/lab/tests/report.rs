@@ -6,6 +6,7 @@ mod made_up;
 use sskp_blocks::judge::Reliability;
 use sskp_lab::registry::Registry;
 use sskp_lab::report::{Drawing, Group, Report};
+use sskp_lab::run_rows::RunRows;
 use sskp_lab::stats::RunStats;
 
 fn group<'a>(report: &'a Report, title: &str, robot: &str) -> Option<&'a Group> {
@@ -184,6 +185,64 @@ fn what_a_reader_must_know_is_said() {
 }
 
 #[test]
+fn one_method_alone_is_shown_as_it_learns() {
+    let all: Vec<_> = (0..3).map(|seed| made_up::run("hopper", "sac", seed)).collect();
+    let report = Report::new(&Registry::standard(), &all, None).unwrap();
+    let learning = report.sections.iter().flat_map(|s| &s.figures).find(|f| f.name == "return-hopper").unwrap();
+    assert_eq!(report.overview().svg(), learning.svg());
+    assert_eq!(report.overview().name, "overview");
+}
+
+/// Gives a run a reward for every step, and violations at its beginning.
+fn paid(rows: &mut RunRows, reward: f64, violations: u64) {
+    for (i, row) in rows.episodes.iter_mut().enumerate() {
+        row.total_reward = reward * row.length as f64;
+        row.violation = (i as u64) < violations;
+        row.cumulative_violations = violations.min(i as u64 + 1);
+    }
+}
+
+#[test]
+fn a_robot_on_which_nobody_earned_is_named_and_not_divided_by() {
+    let runs = [("ant", "cpq", -1.0), ("ant", "sac", -2.0), ("hopper", "cpq", 1.0), ("hopper", "sac", -30.0)];
+    let all: Vec<RunRows> = runs
+        .iter()
+        .map(|(robot, method, reward)| {
+            let mut rows = made_up::run(robot, method, 0);
+            paid(&mut rows, *reward, 4);
+            rows
+        })
+        .collect();
+    let report = Report::new(&Registry::standard(), &all, None).unwrap();
+    let Drawing::Curves(chart) = report.overview().shows else { panic!("a chart of dots") };
+    let heights: Vec<f64> = chart.series.iter().flat_map(|s| &s.points).map(|p| p.1).collect();
+    assert_eq!(heights, [100.0, -100.0]);
+    assert_eq!(chart.y_label, "reward, % of the best on the robot, down to −100");
+    assert!(report.missing.iter().any(|text| text.starts_with("no method earned anything on Ant:")));
+    let ant = Report::new(&Registry::standard(), &all[..2], None).unwrap();
+    assert!(!ant.overview().svg().contains("top left"), "Ant alone is shown as it was learnt");
+}
+
+#[test]
+fn the_most_reward_is_said_once() {
+    // SSkP-w/o-RP earns as much and spends more; then a fifth more.
+    let mut all = [made_up::run("hopper", "sskp", 0), made_up::run("hopper", "sskp-wo-rp", 0)];
+    let sentence = |all: &[RunRows]| Report::new(&Registry::standard(), all, None).unwrap().found.remove(0);
+    paid(&mut all[0], 1.0, 2);
+    paid(&mut all[1], 1.0, 4);
+    let even = sentence(&all);
+    assert!(even.ends_with(": 1.00 a step with 4.00 violations."), "{even}");
+    paid(&mut all[1], 1.2, 4);
+    let more = sentence(&all);
+    assert!(more.ends_with(": 1.20 a step with 4.00 violations, the most reward."), "{more}");
+    // A third one, the most expensive, has still more.
+    let mut sac = made_up::run("hopper", "sac", 0);
+    paid(&mut sac, 1.5, 40);
+    let third = sentence(&[&all[..], &[sac]].concat());
+    assert!(third.contains("; most reward had SAC: 1.50 a step with 40"), "{third}");
+}
+
+#[test]
 fn variants_of_a_method_are_rows_of_their_own() {
     let of = |batch: i64, seed: u64, robot: &str| {
         let mut rows = made_up::run(robot, "sac", seed);
@@ -206,6 +265,7 @@ fn variants_of_a_method_are_rows_of_their_own() {
     let rows = |title: &str| page.matches(&format!("data-label=\"method\">{title}</td>")).count();
     assert_eq!((rows("SAC (batch 7)"), rows("SAC (batch 8)"), rows("CPQ")), (1, 3, 1), "one table of runs");
     assert!(page.contains("<h1>2 methods, 3 variants, on Ant, Hopper</h1>"), "words that fit what was run");
+    assert!(report.overview().svg().contains("top left"), "methods are compared");
     // In figures they have colours of their own.
     let hopper = report.sections[0].figures.iter().find(|f| f.name == "figure-3-hopper").unwrap().svg();
     let colours: std::collections::BTreeSet<&str> =

@@ -75,13 +75,27 @@ impl Source {
         let mut runs: Vec<(PathBuf, Option<RunConfig>)> =
             planned.map(|(path, run)| (path.clone(), Some(run.clone()))).collect();
         runs.extend(found.into_iter().map(|path| (path, None)));
-        runs.sort_by(|a, b| a.0.cmp(&b.0));
+        runs.sort_by_cached_key(|run| (as_counted(&run.0), run.0.clone()));
         if runs.len() > MOST_RUNS {
             left_out = format!("the first {MOST_RUNS} of {} runs are shown", runs.len());
             runs.truncate(MOST_RUNS);
         }
         Found { runs, left_out }
     }
+}
+
+/// A path in parts by which seed-2 stands before seed-10: texts, and the numbers behind them.
+fn as_counted(path: &Path) -> Vec<(String, u128)> {
+    let (mut parts, text) = (Vec::new(), path.to_string_lossy());
+    let mut rest = &*text;
+    while !rest.is_empty() {
+        let (words, more) = rest.split_at(rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len()));
+        let (digits, more) = more.split_at(more.find(|c: char| !c.is_ascii_digit()).unwrap_or(more.len()));
+        // A number too long to be one, like a checksum, stands behind all others.
+        parts.push((words.to_string(), if digits.is_empty() { 0 } else { digits.parse().unwrap_or(u128::MAX) }));
+        rest = more;
+    }
+    parts
 }
 
 /// Whether a folder holds a run.
@@ -131,6 +145,19 @@ mod tests {
         let names: Vec<_> = found.runs.iter().map(|(path, _)| path.strip_prefix(folder.path()).unwrap()).collect();
         assert_eq!(names, ["a/one", "b/two", "b/two/deeper"].map(Path::new));
         assert_eq!(found.left_out, "");
+    }
+
+    #[test]
+    fn seeds_are_in_the_order_in_which_one_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        for run in ["toy/seed-10", "toy/seed-9", "ant/seed-100", "toy/seed-2/more", "toy/seed-2"] {
+            fs::create_dir_all(folder.path().join(run)).unwrap();
+            fs::write(folder.path().join(run).join("config.toml"), "").unwrap();
+        }
+        let found = source(folder.path()).look();
+        let names: Vec<_> = found.runs.iter().map(|(path, _)| path.strip_prefix(folder.path()).unwrap()).collect();
+        let expected = ["ant/seed-100", "toy/seed-2", "toy/seed-2/more", "toy/seed-9", "toy/seed-10"];
+        assert_eq!(names, expected.map(Path::new));
     }
 
     #[test]

@@ -24,7 +24,7 @@ impl Panels {
     /// The parts of a run's panel, by name, as markup.
     pub fn parts(&self, registry: &Registry, id: usize, run: &Path) -> Map<String, Value> {
         let mut parts = Map::new();
-        match Curves::read(registry, run, true, |run, limit| self.levels(run, limit)) {
+        match Curves::read(registry, run, |run, limit| self.levels(run, limit)) {
             Err(error) => _ = parts.insert("facts".into(), problem(&error)),
             Ok(curves) => {
                 let mut facts =

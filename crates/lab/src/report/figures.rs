@@ -62,6 +62,9 @@ impl Figure {
     }
 }
 
+/// What names of figures begin with that show returns against steps.
+pub const LEARNING: &str = "return";
+
 const VIOLATIONS: &str = "cumulative violations";
 const RETURN: &str = "mean return of 20 episodes";
 
@@ -159,7 +162,7 @@ pub fn sections(cells: &[Cell], of_the_paper: bool) -> Vec<Section> {
         section(
             "Sample efficiency",
             format!("Return of the training episodes against environment steps. {band}"),
-            make("return", ["environment steps", RETURN], &|c| by_steps(c, over_seeds::recent_return)),
+            make(LEARNING, ["environment steps", RETURN], &|c| by_steps(c, over_seeds::recent_return)),
         ),
         section(
             "Violations during training",

@@ -3,12 +3,17 @@
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
-use super::figures::{Drawing, Figure, colours};
+use super::figures::{self, Drawing, Figure, colours};
 use super::groups::Cell;
 use super::variant::Variant;
 use super::{Group, Report, paper};
 use crate::chart::{Axis, Chart, Mark, Series};
 use crate::wording::{capital, grouped, measured, plural};
+
+/// Name of the picture.
+const OVERVIEW: &str = "overview";
+/// In percent of the best: who lost more than that is drawn there, or the others would lie on one line.
+const LOWEST: f64 = -100.0;
 
 /// Whether runs repeat the paper's study.
 pub fn of_the_paper(groups: &[Group]) -> bool {
@@ -77,7 +82,10 @@ pub fn found(groups: &[Group]) -> Vec<String> {
         };
         let most = here.iter().max_by(|a, b| a.ptr.mean.total_cmp(&b.ptr.mean)).expect("one is there");
         if most.variant != here[0].variant && most.ptr.mean > 1.02 * here[0].ptr.mean {
-            text += &format!("; most reward had {}: {}", most.variant.title, said(most));
+            text += &match here.get(1) {
+                Some(next) if next.variant == most.variant => ", the most reward".into(),
+                _ => format!("; most reward had {}: {}", most.variant.title, said(most)),
+            };
         }
         format!("{}: {text}.", capital(robot))
     };
@@ -94,6 +102,10 @@ pub fn missing(groups: &[Group], cells: &[Cell]) -> Vec<String> {
         if !gone.is_empty() {
             list.push(format!("{} has no run on {}", variant.title, gone.join(", ")));
         }
+    }
+    let poor: Vec<String> = robots(groups).into_iter().filter(|r| best(groups, r).is_none()).map(capital).collect();
+    if variants.len() > 1 && !poor.is_empty() {
+        list.push(format!("no method earned anything on {}: the picture is without", poor.join(", ")));
     }
     let most = groups.iter().map(|g| g.runs.len()).max().unwrap_or(0);
     for group in groups.iter().filter(|g| g.runs.len() < most) {
@@ -122,33 +134,47 @@ pub fn missing(groups: &[Group], cells: &[Cell]) -> Vec<String> {
     list
 }
 
-/// Every method on every robot as a dot: how much reward, for how many violations.
+/// Most reward per step that a method earned on a robot; none where all lost.
+fn best(groups: &[Group], robot: &str) -> Option<f64> {
+    let here = groups.iter().filter(|g| g.robot == robot);
+    here.map(|g| g.ptr.mean).max_by(f64::total_cmp).filter(|best| *best > 0.0)
+}
+
+/// Every method on every robot as a dot: how much reward, for how many violations. One method alone has nothing to be compared with, and is shown as it learns.
 pub fn picture(report: &Report) -> Figure {
+    let best = |robot: &str| best(&report.groups, robot);
+    // Where nobody earned anything there is nothing to be compared with, either.
+    let mut robots = report.robots();
+    robots.retain(|robot| best(robot).is_some());
+    let mut learning = report.sections.iter().flat_map(|s| &s.figures);
+    if let (true, Some(curve)) = (
+        robots.is_empty() || report.variants().len() == 1,
+        learning.find(|figure| figure.name.starts_with(figures::LEARNING)),
+    ) {
+        return Figure { name: OVERVIEW.into(), shows: curve.shows.clone() };
+    }
     let colours = colours(report.groups.iter().map(|g| &g.variant));
-    let best = |robot: &str| {
-        let here = report.groups.iter().filter(|g| g.robot == robot);
-        here.map(|g| g.ptr.mean).fold(0.0, f64::max).max(1e-9)
-    };
-    let robots = report.robots();
-    let charts = robots.len();
+    let share = |g: &Group| Some(100.0 * g.ptr.mean / best(&g.robot)?);
     let series = report.variants().into_iter().map(|variant| Series {
         name: variant.title.clone(),
         about: variant.title.clone(),
         points: robots
             .iter()
             .filter_map(|robot| report.group(variant, robot))
-            .map(|g| (g.violations.mean, 100.0 * g.ptr.mean / best(&g.robot)))
+            .filter_map(|g| Some((g.violations.mean, share(g)?.max(LOWEST))))
             .collect(),
         mark: Mark::Dots,
         colour: colours[variant],
         ..Series::default()
     });
-    let of = if charts > 1 { ", a dot for every robot" } else { "" };
+    let of = if robots.len() > 1 { ", a dot for every robot" } else { "" };
+    let cut = report.groups.iter().filter_map(share).any(|share| share < LOWEST);
+    let down_to = if cut { format!(", down to {LOWEST:.0}").replace('-', "−") } else { String::new() };
     let shows = Drawing::Curves(Chart {
         title: "Best: much reward, few violations (top left)".into(),
         subtitle: format!("means over seeds{of}"),
         x_label: "violations in a run".into(),
-        y_label: "reward, % of the best on the robot".into(),
+        y_label: format!("reward, % of the best on the robot{down_to}"),
         small: true,
         from_zero: true,
         tight: true,
@@ -156,7 +182,7 @@ pub fn picture(report: &Report) -> Figure {
         series: series.collect(),
         ..Chart::default()
     });
-    Figure { name: "overview".into(), shows }
+    Figure { name: OVERVIEW.into(), shows }
 }
 
 #[cfg(test)]
