@@ -1,9 +1,11 @@
 //! The right to run a cell, on a file system that several machines share.
 //!
 //! File locks are not enough there: some network file systems have none, and others give back those of a machine that died only
-//! after a while, or never. A claim is a file, `.claims/N` in the run's folder, made with `O_EXCL`, which is atomic on every file
-//! system in use (on NFS since version 3). Numbers only grow and claims are never removed: whoever follows a holder makes the file of
-//! the next number, so of any number of followers one succeeds, and a holder that was given up for dead finds that file.
+//! after a while, or never. A claim is a file, `.claims/N` in the run's folder. It is written under another name and then linked to its
+//! own, which is atomic and fails where that exists, on NFS, too; so nobody ever sees a claim that does not say whose it is, not even
+//! of a process that was killed while it made it. Where a file system has no links, `O_EXCL` has to do. Numbers only grow and claims
+//! are never removed: whoever follows a holder makes the file of the next number, so of any number of followers one succeeds, and a
+//! holder that was given up for dead finds that file.
 //!
 //! - A holder writes its claim again every twelfth of the time after which it counts as dead. Ages are differences
 //!   between times of the file server; no two machines' clocks are compared.
@@ -171,9 +173,14 @@ fn judge(folder: &Path, number: u64) -> Result<Claimed> {
     Ok(if age > stale { Claimed::Free } else { Claimed::Perhaps(holder, age) })
 }
 
+/// A file of a moment, which nobody else makes.
+fn own_file(folder: &Path, what: &str) -> PathBuf {
+    folder.join(FOLDER).join(format!(".{what}-{}-{:x}", std::process::id(), RandomState::new().hash_one(0)))
+}
+
 /// The file server's time, and who it takes us for.
 fn server_time(folder: &Path) -> Result<(SystemTime, u32)> {
-    let path = folder.join(FOLDER).join(format!(".time-{}-{:x}", std::process::id(), RandomState::new().hash_one(0)));
+    let path = own_file(folder, "time");
     let ask = || {
         let mut file = File::create(&path)?;
         file.write_all(b".")?;
@@ -322,15 +329,26 @@ impl Held {
 
 /// Makes the claim of a number; none if somebody has.
 fn make(folder: &Path, number: u64, stale: Duration) -> Result<Option<Held>> {
-    let path = file_of(folder, number);
+    let (path, draft) = (file_of(folder, number), own_file(folder, "claim"));
     let beat = (Instant::now(), SystemTime::now());
-    let file = match File::options().write(true).create_new(true).open(&path) {
-        Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(None),
-        made => made.map_err(|e| Error::io(&path, e))?,
-    };
     let text = serde_json::to_string(&Holder::here(stale)).expect("plain data") + "\n";
-    file.write_all_at(text.as_bytes(), 0).and_then(|()| file.sync_all()).map_err(|e| Error::io(&path, e))?;
-    Ok(Some(Held { number, file, text, beat }))
+    let write = |mut file: File| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map(|()| file);
+    let mine = File::create(&draft).and_then(write).map_err(|e| Error::io(&draft, e)).and_then(|file| {
+        let made = match fs::hard_link(&draft, &path) {
+            Ok(()) => Ok(Some(file)),
+            // Its answer may have been lost on the way and the server asked again: two names say that the first time was enough.
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+                file.metadata().map(|of| (of.nlink() == 2).then_some(file))
+            }
+            Err(_) => match File::options().write(true).create_new(true).open(&path) {
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(None),
+                made => made.and_then(write).map(Some),
+            },
+        };
+        made.map_err(|e| Error::io(&path, e))
+    });
+    let _ = fs::remove_file(&draft);
+    Ok(mine?.map(|file| Held { number, file, text, beat }))
 }
 
 /// How often a folder was claimed, and how the last claim ended, where it did.
@@ -372,6 +390,33 @@ mod tests {
             mine.pop().unwrap().give_back("stopped").unwrap();
             assert_eq!(history(folder.path()).1.as_deref(), Some("stopped"));
         }
+    }
+
+    #[test]
+    fn no_claim_is_ever_seen_that_does_not_say_whose_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join(FOLDER)).unwrap();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let looker = scope.spawn(|| {
+                let mut next = 1;
+                while !over.load(Ordering::Relaxed) {
+                    if let Ok(text) = fs::read_to_string(file_of(folder.path(), next)) {
+                        assert!(serde_json::from_str::<Holder>(&text).is_ok(), "claim {next}: {text:?}");
+                        next += 1;
+                    }
+                }
+                next
+            });
+            for number in 1..=200 {
+                assert!(make(folder.path(), number, STALE).unwrap().is_some());
+                assert!(make(folder.path(), number, STALE).unwrap().is_none());
+            }
+            over.store(true, Ordering::Relaxed);
+            assert!(looker.join().unwrap() > 1);
+        });
+        let files = fs::read_dir(folder.path().join(FOLDER)).unwrap().count();
+        assert_eq!(files, 200, "nothing else is left");
     }
 
     #[test]
