@@ -1,9 +1,10 @@
 //! Rows of runs, as reports and checks read them: out of a run directory, or out of committed files, where
-//! `results/<env>/<algo>/seed-<n>.csv.gz` holds the rows of `episodes.csv` and `seed-<n>.toml` the resolved settings.
+//! `results/<env>/<algo>/seed-<n>.csv.gz` holds the rows of `episodes.csv` and `seed-<n>.toml` the resolved settings. Beside them lie the
+//! run's other files, those that only grow with its length packed, too.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::{ErrorKind, Write as _};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -17,6 +18,9 @@ use sskp_blocks::files::{PendingFile, write_whole};
 /// What `sskp plan-study` leaves in a folder of its own in the run directory, and committed rows have beside them.
 const STUDY: &str = "plan-study.csv";
 const FALLS: &str = "fall-study.csv";
+/// What a run logs while it learns, online and from demonstrations. Reports do without, and nothing else can tell it afterwards.
+const PROGRESS: &str = "progress.csv";
+const OFFLINE: &str = "offline.json";
 
 /// A run's settings and episodes, and what else is known of it.
 #[derive(Clone, Debug)]
@@ -83,6 +87,20 @@ impl RunRows {
         sskp_blocks::checkpoint::sha256(&self.text)
     }
 
+    /// What a file of the run's says, out of its directory or from beside its rows.
+    fn beside(&self, name: &str) -> Option<Vec<u8>> {
+        let Some(stem) = stem(&self.source).filter(|_| self.source.is_file()) else {
+            return fs::read(self.source.join(name)).ok();
+        };
+        let packed = || {
+            let mut bytes = Vec::new();
+            let file = File::open(stem.with_extension(format!("{name}.gz"))).ok()?;
+            flate2::read::MultiGzDecoder::new(file).read_to_end(&mut bytes).ok()?;
+            Some(bytes)
+        };
+        fs::read(stem.with_extension(name)).ok().or_else(packed)
+    }
+
     /// Writes it as committed rows under `folder`; gives the file of the rows. Where there are several variants of a method, each
     /// has a folder of its own, named after `settings`.
     pub fn commit(&self, folder: &Path, settings: &str) -> Result<PathBuf> {
@@ -95,10 +113,13 @@ impl RunRows {
         fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, e))?;
         let stem = folder.join(format!("seed-{}", run.seed));
         let file = stem.with_extension("csv.gz");
-        // No time and no name in the header: the same rows are the same bytes.
-        let mut packed = flate2::GzBuilder::new().write(PendingFile::create(&file)?, flate2::Compression::best());
-        packed.write_all(self.text.as_bytes()).map_err(|e| Error::io(&file, e))?;
-        packed.finish().map_err(|e| Error::io(&file, e))?.commit()?;
+        write_packed(&file, self.text.as_bytes())?;
+        if let Some(progress) = self.beside(PROGRESS) {
+            write_packed(&stem.with_extension(format!("{PROGRESS}.gz")), &progress)?;
+        }
+        if let Some(offline) = self.beside(OFFLINE) {
+            write_whole(&stem.with_extension(OFFLINE), &offline)?;
+        }
         write_whole(&stem.with_extension("toml"), self.config.to_toml().as_bytes())?;
         for (name, value) in [("summary.json", &self.summary), ("manifest.json", &self.manifest)] {
             if let Some(value) = value {
@@ -115,11 +136,18 @@ impl RunRows {
     }
 }
 
+/// No time and no name in the header: the same rows are the same bytes.
+fn write_packed(file: &Path, bytes: &[u8]) -> Result<()> {
+    let mut packed = flate2::GzBuilder::new().write(PendingFile::create(file)?, flate2::Compression::best());
+    packed.write_all(bytes).map_err(|e| Error::io(file, e))?;
+    packed.finish().map_err(|e| Error::io(file, e))?.commit()
+}
+
 /// `seed-0` of `seed-0.csv` and of `seed-0.csv.gz`.
 fn stem(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
     let stem = name.strip_suffix(".csv.gz").or(name.strip_suffix(".csv"))?;
-    if stem.ends_with(".plan-study") || stem.ends_with(".fall-study") {
+    if [STUDY, FALLS, PROGRESS].iter().any(|name| stem.ends_with(&format!(".{}", name.trim_end_matches(".csv")))) {
         return None;
     }
     Some(path.with_file_name(stem))
@@ -208,6 +236,8 @@ mod tests {
         fs::write(run.join("config.toml"), config.to_toml()).unwrap();
         fs::write(run.join("episodes.csv"), TEXT).unwrap();
         fs::write(run.join("summary.json"), "{\"finished\": true}").unwrap();
+        fs::write(run.join(PROGRESS), "Train/Epoch\n1\n").unwrap();
+        fs::write(run.join(OFFLINE), "{\"updates\": 5}").unwrap();
         run
     }
 
@@ -221,6 +251,9 @@ mod tests {
         let back = RunRows::read(&file).unwrap();
         assert_eq!((&back.config, &back.episodes, &back.summary), (&run.config, &run.episodes, &run.summary));
         assert_eq!(back.sha256(), run.sha256());
+        for name in [PROGRESS, OFFLINE] {
+            assert_eq!(back.beside(name).unwrap(), run.beside(name).unwrap(), "{name}");
+        }
         let bytes = fs::read(&file).unwrap();
         run.commit(&folder.path().join("results"), "").unwrap();
         assert_eq!(fs::read(&file).unwrap(), bytes);
