@@ -5,12 +5,13 @@
 //! m = (n₀ + violations so far)/(ρ*·(t₀ + steps so far)), inside caution_bounds;  n₀ such that m begins at first_caution
 //! ρ₀ = max(ρ*, (ρ*·t₀ + v)/(t₀ + t)),  v violations in the first t steps, before the decoder moved
 //! M = (ρ*·t₀ + violations so far)/(ρ₀·(t₀ + steps so far)), at most the greater of caution_bounds
-//! λ = Λ·min(dearest, m),  what risk costs
+//! x ← max(0, x + violations − ρ*·steps), violations above those allowed;  λ = Λ·min(dearest, m)·exp(g·x),  what risk costs
 //! hold: w·m·max(1, M);  the reference follows by f/m where M < 1, and goes back to the offline decoder by f·(M − 1) where M > 1
 //! ```
 //! m is caution: skills are drawn with 1/m of the policy's deviation where it is above 1; while nothing happens it falls, and the decoder goes faster and
 //! further; every violation raises it at once, and the less, the longer the robot has been learning. M says whether moving has made things worse: whoever falls more
-//! often than where it came from, and more often than it may, goes back. Whoever fell as often there would gain nothing by that.
+//! often than where it came from, and more often than it may, goes back. Whoever fell as often there would gain nothing by that. λ is the multiplier of the
+//! constraint "no more than ρ* violations per step": whoever goes on falling pays more and more, until falling no longer pays.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +26,9 @@ pub(super) struct Caution {
     before: u64,
     /// Environment steps played.
     pub(super) steps: u64,
+    /// Violations above those allowed, counted from the last time when there were none.
+    #[serde(default)]
+    excess: f64,
     /// Mean risk of the steps that are played, to be looked at.
     pub(super) mean_risk: f64,
 }
@@ -43,23 +47,24 @@ const FOLLOW_RISK: f64 = 1e-3;
 
 impl Caution {
     pub(super) fn new() -> Self {
-        Self { violations: 0, before: 0, steps: 0, mean_risk: 0.0 }
+        Self { violations: 0, before: 0, steps: 0, excess: 0.0, mean_risk: 0.0 }
     }
 
     /// Steps were played, the last of which may have been a violation.
     pub(super) fn played(&mut self, config: &AdaptConfig, steps: usize, violated: bool) {
         self.steps += steps as u64;
         self.violations += u64::from(violated);
+        self.excess = (self.excess + f64::from(u8::from(violated)) - config.allowed * steps as f64).max(0.0);
         if self.steps <= config.warm_up_steps {
             self.before = self.violations;
         }
     }
 
-    /// The risks of a minibatch of steps as they would be played.
-    pub(super) fn foreseen(&mut self, chances: &[f32]) {
+    /// The risks of a minibatch of steps as they would be played, and how much each of them counts.
+    pub(super) fn foreseen(&mut self, chances: &[f32], counts: &[f32]) {
         if !chances.is_empty() {
-            let mean = chances.iter().map(|c| f64::from(*c)).sum::<f64>() / chances.len() as f64;
-            self.mean_risk += FOLLOW_RISK * (mean - self.mean_risk);
+            let sum: f64 = chances.iter().zip(counts).map(|(c, w)| f64::from(w * c)).sum();
+            self.mean_risk += FOLLOW_RISK * (sum / chances.len() as f64 - self.mean_risk);
         }
     }
 
@@ -88,7 +93,8 @@ impl Caution {
     pub(super) fn weights(&self, config: &AdaptConfig) -> Weights {
         let m = self.amount(config);
         let worse = self.worse(config).max(1.0);
-        Weights { hold: (config.hold * m * worse) as f32, price: (config.price * m.min(config.dearest)) as f32 }
+        let grown = (config.price_growth * self.excess).exp();
+        Weights { hold: (config.hold * m * worse) as f32, price: (config.price * m.min(config.dearest) * grown) as f32 }
     }
 
     /// How far the reference goes at each of the decoder's updates: towards the decoder, and back to the offline one. One of both is 0.
@@ -183,7 +189,23 @@ mod tests {
         let [follow, retreat] = caution.pace(&config);
         assert!(close(follow, 2e-3) && retreat == 0.0, "{follow} {retreat}");
         caution.mean_risk = 5e-4;
-        caution.foreseen(&[0.2, 0.1]);
-        assert!((caution.mean_risk - 6.495e-4).abs() < 1e-8);
+        caution.foreseen(&[0.2, 0.1], &[1.5, 0.5]);
+        // (0.3 + 0.05)/2 = 0.175.
+        assert!((caution.mean_risk - 6.745e-4).abs() < 1e-8);
+    }
+
+    #[test]
+    fn the_price_grows_while_the_robot_falls_too_often_and_only_then() {
+        let config = AdaptConfig { price_growth: 0.1, ..config() };
+        let of = |caution: &Caution| f64::from(caution.weights(&config).price);
+        let base = |caution: &Caution| config.price * caution.amount(&config).min(config.dearest);
+        let mut caution = Caution::new();
+        caution.played(&config, 50_000, false);
+        assert!((of(&caution) - base(&caution)).abs() < 1e-4, "time without falls is no credit");
+        (0..20).for_each(|_| caution.played(&config, 1000, true));
+        // 20 violations, 2e-5·20 000 = 0.4 allowed.
+        assert!((of(&caution) / (base(&caution) * (0.1f64 * 19.6).exp()) - 1.0).abs() < 1e-5);
+        caution.played(&config, 500_000, false);
+        assert!((of(&caution) / (base(&caution) * (0.1f64 * 9.6).exp()) - 1.0).abs() < 1e-5, "it comes down again");
     }
 }

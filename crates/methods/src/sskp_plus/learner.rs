@@ -19,6 +19,9 @@ use crate::sskp::Sskp;
 use crate::sskp::skill::SkillModel;
 use crate::{Actor, Method, Setup};
 
+/// Of the steps before a fall, this many risk horizons are a stratum of their own.
+const RISKY: f64 = 1.5;
+
 /// The learner.
 pub struct SskpPlus {
     pub(super) config: AdaptConfig,
@@ -28,6 +31,8 @@ pub struct SskpPlus {
     critics: Critics,
     teacher: Teacher,
     pub(super) caution: Caution,
+    /// Played steps: those before falls, and the others.
+    falls: Steps,
     played: Steps,
     demos: Steps,
     /// Steps of the episode that is being played; none between episodes.
@@ -78,6 +83,7 @@ impl SskpPlus {
             critics: Critics::new(&config, config.gamma(spec.dt), obs, action, &mut rng),
             teacher: Teacher::new(&config, decoder, dim),
             caution: Caution::new(),
+            falls: Steps::new(obs, action, config.replay),
             played: Steps::new(obs, action, config.replay),
             demos: Steps::new(obs, action, config.replay),
             episode: Episode::default(),
@@ -155,14 +161,21 @@ impl SskpPlus {
         self.episode.rewards.extend_from_slice(&segment.rewards);
         self.caution.played(&self.config, segment.steps, segment.violated());
         if over {
-            self.played.push(self.ahead(), &self.episode, segment.end);
+            let steps = self.episode.rewards.len();
+            let before_fall = match segment.violated() {
+                true => (RISKY * self.config.risk_horizon / self.dt) as usize,
+                false => 0,
+            };
+            let from = steps.saturating_sub(before_fall);
+            self.played.push_some(0..from, self.ahead(), &self.episode, segment.end);
+            self.falls.push_some(from..steps, self.ahead(), &self.episode, segment.end);
             self.episode.clear();
         }
     }
 
     /// Updates that are due.
     pub(super) fn catch_up(&mut self) -> Result<()> {
-        if !self.config.on || self.played.is_empty() {
+        if !self.config.on || (self.played.is_empty() && self.falls.is_empty()) {
             return Ok(());
         }
         let due = self.config.offline_updates + (self.caution.steps as f64 * self.config.updates_per_step) as u64;
@@ -175,11 +188,14 @@ impl SskpPlus {
     /// One update of the critics, and of the decoder where it is its turn.
     pub fn update(&mut self) -> Result<()> {
         let config = &self.config;
-        let from_demos = match self.played.is_empty() {
+        let rows = |share: f64| (share * config.batch as f64).round() as usize;
+        let from_demos = match self.played.is_empty() && self.falls.is_empty() {
             true => config.batch,
-            false => (config.share(self.caution.steps) * config.batch as f64).round() as usize,
+            false => rows(config.share(self.caution.steps)),
         };
-        Steps::sample([&self.demos, &self.played], from_demos, config.batch, &mut self.learn_rng, &mut self.batch);
+        let from = [from_demos, rows(config.falls_share)];
+        let of = [&self.demos, &self.falls, &self.played];
+        Steps::sample(of, from, config.batch, &mut self.learn_rng, &mut self.batch);
         let weights = self.caution.weights(config);
         let spread = self.caution.spread(config) as f32;
         let policy = SkillPolicy { net: self.base.policy.actor(), bound: &self.base.planner.bound, spread };
@@ -193,9 +209,10 @@ impl SskpPlus {
         }
         if self.caution.steps >= config.warm_up_steps && self.updates.is_multiple_of(config.decoder_every) {
             self.teacher.choose(&policy, &self.batch.state, &mut self.learn_rng);
-            let [_, moved] = self.teacher.gradient(config, &mut self.critics, &self.batch.state, weights);
+            let [_, moved] =
+                self.teacher.gradient(config, &mut self.critics, &self.batch.state, &self.batch.weight, weights);
             self.teacher.step(config, played, self.caution.pace(config));
-            self.caution.foreseen(&self.critics.chances[from_demos..]);
+            self.caution.foreseen(&self.critics.chances[from_demos..], &self.batch.weight[from_demos..]);
             self.seen.moved += moved;
             self.seen.decoder_updates += 1.0;
         }
@@ -258,6 +275,7 @@ impl Method for SskpPlus {
         self.critics.save(to);
         self.teacher.save(to);
         self.played.save("steps", to);
+        self.falls.save("falls", to);
         self.demos.save("demonstrations", to);
         let state = SskpPlusState {
             learn_rng: self.learn_rng.save(),
@@ -275,6 +293,7 @@ impl Method for SskpPlus {
         self.critics.load(from)?;
         self.teacher.load(from)?;
         self.played.load("steps", from)?;
+        self.falls.load("falls", from)?;
         self.demos.load("demonstrations", from)?;
         let state: SskpPlusState = from.json("sskp-plus")?;
         self.learn_rng = Rng::load(&state.learn_rng)?;
