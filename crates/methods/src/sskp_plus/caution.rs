@@ -5,13 +5,12 @@
 //! m = (n₀ + violations so far)/(ρ*·(t₀ + steps so far)), inside caution_bounds;  n₀ such that m begins at first_caution
 //! ρ₀ = max(ρ*, (ρ*·t₀ + v)/(t₀ + t)),  v violations in the first t steps, before the decoder moved
 //! M = (ρ*·t₀ + violations so far)/(ρ₀·(t₀ + steps so far)), at most the greater of caution_bounds
-//! x ← max(0, x + violations − ρ*·steps), violations above those allowed;  λ = Λ·min(dearest, m)·exp(g·x),  what risk costs
+//! λ = Λ·min(dearest, m),  what risk costs;  κ = K·(min(dearest, m⁰) − 1) where m⁰ > 1,  what a step near a violation costs;  m⁰: m with n₀ = 0
 //! hold: w·m·max(1, M);  the reference follows by f/m where M < 1, and goes back to the offline decoder by f·(M − 1) where M > 1
 //! ```
 //! m is caution: skills are drawn with 1/m of the policy's deviation where it is above 1; while nothing happens it falls, and the decoder goes faster and
 //! further; every violation raises it at once, and the less, the longer the robot has been learning. M says whether moving has made things worse: whoever falls more
-//! often than where it came from, and more often than it may, goes back. Whoever fell as often there would gain nothing by that. λ is the multiplier of the
-//! constraint "no more than ρ* violations per step": whoever goes on falling pays more and more, until falling no longer pays.
+//! often than where it came from, and more often than it may, goes back. Whoever fell as often there would gain nothing by that.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,9 +25,6 @@ pub(super) struct Caution {
     before: u64,
     /// Environment steps played.
     pub(super) steps: u64,
-    /// Violations above those allowed, counted from the last time when there were none.
-    #[serde(default)]
-    excess: f64,
     /// Mean risk of the steps that are played, to be looked at.
     pub(super) mean_risk: f64,
 }
@@ -38,6 +34,8 @@ pub(super) struct Caution {
 pub(super) struct Weights {
     /// λ.
     pub(super) price: f32,
+    /// κ.
+    pub(super) near: f32,
     /// w·m·max(1, M).
     pub(super) hold: f32,
 }
@@ -47,24 +45,23 @@ const FOLLOW_RISK: f64 = 1e-3;
 
 impl Caution {
     pub(super) fn new() -> Self {
-        Self { violations: 0, before: 0, steps: 0, excess: 0.0, mean_risk: 0.0 }
+        Self { violations: 0, before: 0, steps: 0, mean_risk: 0.0 }
     }
 
     /// Steps were played, the last of which may have been a violation.
     pub(super) fn played(&mut self, config: &AdaptConfig, steps: usize, violated: bool) {
         self.steps += steps as u64;
         self.violations += u64::from(violated);
-        self.excess = (self.excess + f64::from(u8::from(violated)) - config.allowed * steps as f64).max(0.0);
         if self.steps <= config.warm_up_steps {
             self.before = self.violations;
         }
     }
 
-    /// The risks of a minibatch of steps as they would be played, and how much each of them counts.
-    pub(super) fn foreseen(&mut self, chances: &[f32], counts: &[f32]) {
+    /// The risks of a minibatch of steps as they would be played.
+    pub(super) fn foreseen(&mut self, chances: &[f32]) {
         if !chances.is_empty() {
-            let sum: f64 = chances.iter().zip(counts).map(|(c, w)| f64::from(w * c)).sum();
-            self.mean_risk += FOLLOW_RISK * (sum / chances.len() as f64 - self.mean_risk);
+            let mean = chances.iter().map(|c| f64::from(*c)).sum::<f64>() / chances.len() as f64;
+            self.mean_risk += FOLLOW_RISK * (mean - self.mean_risk);
         }
     }
 
@@ -74,6 +71,11 @@ impl Caution {
         let first = config.first_caution * config.allowed * config.patience;
         let may = config.allowed * (config.patience + self.steps as f64);
         ((first + self.violations as f64) / may).clamp(least, most)
+    }
+
+    /// m⁰: m without the caution of the beginning.
+    fn excess(&self, config: &AdaptConfig) -> f64 {
+        self.violations as f64 / (config.allowed * (config.patience + self.steps as f64))
     }
 
     /// M.
@@ -93,8 +95,11 @@ impl Caution {
     pub(super) fn weights(&self, config: &AdaptConfig) -> Weights {
         let m = self.amount(config);
         let worse = self.worse(config).max(1.0);
-        let grown = (config.price_growth * self.excess).exp();
-        Weights { hold: (config.hold * m * worse) as f32, price: (config.price * m.min(config.dearest) * grown) as f32 }
+        Weights {
+            hold: (config.hold * m * worse) as f32,
+            price: (config.price * m.min(config.dearest)) as f32,
+            near: (config.near_cost * (self.excess(config).min(config.dearest) - 1.0).max(0.0)) as f32,
+        }
     }
 
     /// How far the reference goes at each of the decoder's updates: towards the decoder, and back to the offline one. One of both is 0.
@@ -121,6 +126,7 @@ mod tests {
             follow: 1e-3,
             price: 50.0,
             dearest: 2.0,
+            near_cost: 4.0,
             ..Default::default()
         }
     }
@@ -164,6 +170,9 @@ mod tests {
         let worse = fallen(0, 4);
         assert!(close(worse.worse(&config), 4.2 / 2.2));
         assert!((f64::from(worse.weights(&config).hold) - 0.2 * 4.6 / 2.2 * 4.2 / 2.2).abs() < 1e-6);
+        // Four where 2.2 were allowed; and no more than twice.
+        assert!((f64::from(worse.weights(&config).near) - 4.0 * (4.0 / 2.2 - 1.0)).abs() < 1e-6);
+        assert_eq!(fallen(0, 8).weights(&config).near, 4.0);
         let [follow, retreat] = worse.pace(&config);
         assert!(follow == 0.0 && (f64::from(retreat) - 1e-3 * (4.2 / 2.2 - 1.0)).abs() < 1e-9);
         // As many falls, all of them before it moved: ρ₀ = 4.2/2e4, against 4.2/1.1e5.
@@ -180,32 +189,19 @@ mod tests {
         let mut caution = Caution::new();
         // m = 3, M = 1.
         let close = |a: f32, b: f64| (f64::from(a) - b).abs() < 1e-6;
-        let Weights { price, hold } = caution.weights(&config);
-        assert!(close(price, 100.0) && close(hold, 0.6), "{price} {hold}");
+        let Weights { price, hold, near } = caution.weights(&config);
+        assert!(
+            close(price, 100.0) && close(hold, 0.6) && near == 0.0,
+            "m = 3, but no more than 2: {price} {hold} {near}"
+        );
         assert_eq!(caution.pace(&config), [0.0, 0.0]);
         caution.played(&config, 50_000, false);
-        let Weights { price, hold } = caution.weights(&config);
-        assert!(close(price, 25.0) && close(hold, 0.1), "m = 0.5: {price} {hold}");
+        let Weights { price, hold, near } = caution.weights(&config);
+        assert!(close(price, 25.0) && close(hold, 0.1) && near == 0.0, "m = 0.5: {price} {hold} {near}");
         let [follow, retreat] = caution.pace(&config);
         assert!(close(follow, 2e-3) && retreat == 0.0, "{follow} {retreat}");
         caution.mean_risk = 5e-4;
-        caution.foreseen(&[0.2, 0.1], &[1.5, 0.5]);
-        // (0.3 + 0.05)/2 = 0.175.
-        assert!((caution.mean_risk - 6.745e-4).abs() < 1e-8);
-    }
-
-    #[test]
-    fn the_price_grows_while_the_robot_falls_too_often_and_only_then() {
-        let config = AdaptConfig { price_growth: 0.1, ..config() };
-        let of = |caution: &Caution| f64::from(caution.weights(&config).price);
-        let base = |caution: &Caution| config.price * caution.amount(&config).min(config.dearest);
-        let mut caution = Caution::new();
-        caution.played(&config, 50_000, false);
-        assert!((of(&caution) - base(&caution)).abs() < 1e-4, "time without falls is no credit");
-        (0..20).for_each(|_| caution.played(&config, 1000, true));
-        // 20 violations, 2e-5·20 000 = 0.4 allowed.
-        assert!((of(&caution) / (base(&caution) * (0.1f64 * 19.6).exp()) - 1.0).abs() < 1e-5);
-        caution.played(&config, 500_000, false);
-        assert!((of(&caution) / (base(&caution) * (0.1f64 * 9.6).exp()) - 1.0).abs() < 1e-5, "it comes down again");
+        caution.foreseen(&[0.2, 0.1]);
+        assert!((caution.mean_risk - 6.495e-4).abs() < 1e-8);
     }
 }

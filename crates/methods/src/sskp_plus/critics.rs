@@ -1,12 +1,11 @@
-//! What teaches the decoder: critics of single steps, several of rewards and some of violations.
+//! What teaches the decoder: critics of single steps, several of rewards and one of violations.
 //!
 //! ```text
 //! a' = clip(dec(s', z') + noise),  z' ~ π_θ(·|s'),  s' the state n steps on,  dec: the decoder that is played
-//! y_r = R/r̄ + γⁿ·L_k'(Q̄₁ … Q̄_E)(s', a')    where the episode goes on,  L_k = mean − k·deviation
-//! y_c = (1 − μ)·(γ_c^j where the violation came after j < n steps, γ_cⁿ·max C̄(s', a') where the episode goes on) + μ·o
+//! y_r = R/r̄ − n·κ·N(s') + γⁿ·L_k'(Q̄₁ … Q̄_E)(s', a')    where the episode goes on,  L_k = mean − k·deviation
+//! y_c = γ_c^j where the violation came after j < n steps, γ_cⁿ·C̄(s', a') where the episode goes on
 //! ```
-//! r̄ is the demonstrations' mean reward: Q is in units of the demonstrator's. C is the sigmoid of a network, taught by cross-entropy. o is what came of the
-//! step: the decoder goes where the critics foresee too little, and without o that error would be handed on from step to step.
+//! r̄ is the demonstrations' mean reward: Q is in units of the demonstrator's. C is the sigmoid of a network, taught by cross-entropy.
 
 use sskp_blocks::checkpoint::{Loader, Saver};
 use sskp_blocks::nets::smooth::sigmoid;
@@ -26,7 +25,7 @@ pub(super) struct Critics {
     /// γ.
     gamma: f32,
     rewards: Vec<Critic>,
-    risks: Vec<Critic>,
+    risk: Critic,
     /// |r̄|.
     pub(super) unit: f32,
     /// C of the rows that [`Critics::slope`] was asked for.
@@ -105,9 +104,8 @@ impl Critics {
     pub(super) fn new(config: &AdaptConfig, gamma: f64, obs: usize, action: usize, rng: &mut Rng) -> Self {
         let sizes = layer_sizes(obs + action, config.width, config.layers, 1);
         let rewards = (0..config.critics).map(|_| Critic::new(&sizes, config.rate as f32, rng)).collect();
-        let mut risks: Vec<_> =
-            (0..config.risk_critics).map(|_| Critic::new(&sizes, config.rate as f32, rng)).collect();
-        for net in risks.iter_mut().flat_map(|risk| [&mut risk.model.net, &mut risk.slow]) {
+        let mut risk = Critic::new(&sizes, config.rate as f32, rng);
+        for net in [&mut risk.model.net, &mut risk.slow] {
             *net.params.last_mut().expect("the last bias") = FIRST_LOGIT;
         }
         Self {
@@ -115,7 +113,7 @@ impl Critics {
             action,
             gamma: gamma as f32,
             rewards,
-            risks,
+            risk,
             unit: 1.0,
             chances: Vec::new(),
             input: Vec::new(),
@@ -127,15 +125,21 @@ impl Critics {
     }
 
     pub(super) fn parameters(&self) -> usize {
-        self.rewards.iter().chain(&self.risks).map(|critic| critic.model.grad.len()).sum()
+        self.rewards.iter().chain([&self.risk]).map(|critic| critic.model.grad.len()).sum()
     }
 
     /// One update of all on a minibatch, given the actions in its next states.
-    pub(super) fn update(&mut self, config: &AdaptConfig, batch: &StepBatch, next_actions: &[f32]) -> Result<Losses> {
+    pub(super) fn update(
+        &mut self,
+        config: &AdaptConfig,
+        weights: Weights,
+        batch: &StepBatch,
+        next_actions: &[f32],
+    ) -> Result<Losses> {
         join(&mut self.input, &batch.next_state, self.obs, next_actions, self.action);
         let mut losses = Losses::default();
-        self.update_reward(config, batch, &mut losses);
-        self.update_risk(config, batch, &mut losses);
+        self.update_reward(config, weights, batch, &mut losses);
+        self.update_risk(config.tau as f32, batch, &mut losses);
         match losses.reward.is_finite() && losses.risk.is_finite() {
             true => Ok(losses),
             false => Err(Error::other(format!("the critics' losses are {} and {}", losses.reward, losses.risk))),
@@ -143,55 +147,48 @@ impl Critics {
     }
 
     /// Every Q towards y_r.
-    fn update_reward(&mut self, config: &AdaptConfig, batch: &StepBatch, losses: &mut Losses) {
+    fn update_reward(&mut self, config: &AdaptConfig, weights: Weights, batch: &StepBatch, losses: &mut Losses) {
         let (n, doubt) = (batch.rows, config.target_doubt as f32);
         for Critic { slow, tape, .. } in &mut self.rewards {
             slow.forward(&self.input, n, tape);
         }
         self.target.clear();
-        let target = |row| batch.reward[row] / self.unit + batch.discount[row] * doubtful(&self.rewards, row, doubt);
+        // N is asked in the last of the n states alone, for all of them: every state is the last one of some step.
+        let near = weights.near * config.returns as f32;
+        let target = |row| {
+            let later = batch.discount[row] * doubtful(&self.rewards, row, doubt);
+            batch.reward[row] / self.unit - near * batch.near[row] + later
+        };
         self.target.extend((0..n).map(target));
         let all = (n * self.rewards.len()) as f64;
         for critic in &mut self.rewards {
             let out = critic.model.net.forward(&batch.state_action, n, &mut critic.tape);
             self.d_out.clear();
-            for ((q, y), w) in out.iter().zip(&self.target).zip(&batch.weight) {
-                losses.value += f64::from(w * q) / all;
-                losses.reward += f64::from(w * (q - y) * (q - y)) / all;
-                self.d_out.push(2.0 * w * (q - y) / n as f32);
+            for (q, y) in out.iter().zip(&self.target) {
+                losses.value += f64::from(*q) / all;
+                losses.reward += f64::from((q - y) * (q - y)) / all;
+                self.d_out.push(2.0 * (q - y) / n as f32);
             }
             critic.learn(&batch.state_action, n, &self.d_out, config.tau as f32);
         }
     }
 
-    /// Every C towards y_c. Unlike the squared error, cross-entropy has a slope where the critic is sure and wrong.
-    fn update_risk(&mut self, config: &AdaptConfig, batch: &StepBatch, losses: &mut Losses) {
+    /// C towards y_c. Unlike the squared error, cross-entropy has a slope where the critic is sure and wrong.
+    fn update_risk(&mut self, tau: f32, batch: &StepBatch, losses: &mut Losses) {
         let n = batch.rows;
-        let seen = config.seen as f32;
+        let Critic { model, slow, tape } = &mut self.risk;
+        let later = slow.forward(&self.input, n, tape);
         self.target.clear();
-        self.target.resize(n, 0.0);
-        for Critic { slow, tape, .. } in &mut self.risks {
-            let later = slow.forward(&self.input, n, tape);
-            self.target.iter_mut().zip(later).for_each(|(worst, logit)| *worst = worst.max(sigmoid(*logit)));
+        self.target.extend((0..n).map(|i| batch.violation[i] + batch.risk_discount[i] * sigmoid(later[i])));
+        let logits = model.net.forward(&batch.state_action, n, tape);
+        self.d_out.clear();
+        for (logit, y) in logits.iter().zip(&self.target) {
+            let c = sigmoid(*logit);
+            losses.chance += f64::from(c) / n as f64;
+            losses.risk -= f64::from(y * c.max(1e-7).ln() + (1.0 - y) * (1.0 - c).max(1e-7).ln()) / n as f64;
+            self.d_out.push((c - y) / n as f32);
         }
-        for (i, y) in self.target.iter_mut().enumerate() {
-            *y = batch.violation[i] + batch.risk_discount[i] * *y;
-            if batch.outcome[i] >= 0.0 {
-                *y += seen * (batch.outcome[i] - *y);
-            }
-        }
-        let all = (n * self.risks.len()) as f64;
-        for critic in &mut self.risks {
-            let logits = critic.model.net.forward(&batch.state_action, n, &mut critic.tape);
-            self.d_out.clear();
-            for ((logit, y), w) in logits.iter().zip(&self.target).zip(&batch.weight) {
-                let c = sigmoid(*logit);
-                losses.chance += f64::from(w * c) / all;
-                losses.risk -= f64::from(w * (y * c.max(1e-7).ln() + (1.0 - y) * (1.0 - c).max(1e-7).ln())) / all;
-                self.d_out.push(w * (c - y) / n as f32);
-            }
-            critic.learn(&batch.state_action, n, &self.d_out, config.tau as f32);
-        }
+        self.risk.learn(&batch.state_action, n, &self.d_out, tau);
     }
 
     /// The gradient in the actions of −(1 − γ)·L_k(Q) + λ·max(0, C − ε), row by row. Gives the mean of that loss.
@@ -211,7 +208,7 @@ impl Critics {
         d_action.clear();
         d_action.resize(n * self.action, 0.0);
         self.more.resize(n * self.action, 0.0);
-        for Critic { model, tape, .. } in self.rewards.iter_mut().chain(&mut self.risks) {
+        for Critic { model, tape, .. } in self.rewards.iter_mut().chain([&mut self.risk]) {
             model.net.forward(&self.input, n, tape);
         }
         let value: f64 = (0..n).map(|row| f64::from(doubtful(&self.rewards, row, doubt))).sum();
@@ -229,46 +226,37 @@ impl Critics {
             model.net.input_gradient(&self.every_row, tape, &self.d_out, self.obs, &mut self.more);
             d_action.iter_mut().zip(&self.more).for_each(|(d, more)| *d += more);
         }
+        let Critic { model, tape, .. } = &mut self.risk;
         self.chances.clear();
-        self.chances.resize(n, 0.0);
-        let (mut dear, risks) = (0.0, self.risks.len() as f32);
-        for Critic { model, tape, .. } in &mut self.risks {
-            self.d_out.clear();
-            for (logit, chance) in tape.output().iter().zip(&mut self.chances) {
-                let c = sigmoid(*logit);
-                *chance += c / risks;
-                dear += f64::from((c - least).max(0.0) / risks);
-                self.d_out.push(if c > least { price / risks * c * (1.0 - c) } else { 0.0 });
-            }
-            model.net.input_gradient(&self.every_row, tape, &self.d_out, self.obs, &mut self.more);
-            d_action.iter_mut().zip(&self.more).for_each(|(d, more)| *d += more);
-        }
-        (f64::from(price) * dear - f64::from(scale) * value) / n as f64
+        self.chances.extend(tape.output().iter().map(|logit| sigmoid(*logit)));
+        self.d_out.clear();
+        self.d_out.extend(self.chances.iter().map(|c| if *c > least { price * c * (1.0 - c) } else { 0.0 }));
+        model.net.input_gradient(&self.every_row, tape, &self.d_out, self.obs, &mut self.more);
+        d_action.iter_mut().zip(&self.more).for_each(|(d, more)| *d += more);
+        let chance: f64 = self.chances.iter().map(|c| f64::from((c - least).max(0.0))).sum();
+        (f64::from(price) * chance - f64::from(scale) * value) / n as f64
     }
 
     pub(super) fn save<'a>(&'a self, to: &mut Saver<'a>) {
         for (i, critic) in self.rewards.iter().enumerate() {
             critic.save(&format!("step_reward{}", i + 1), to);
         }
-        for (i, critic) in self.risks.iter().enumerate() {
-            critic.save(&format!("step_risk{}", i + 1), to);
-        }
+        self.risk.save("step_risk", to);
     }
 
     pub(super) fn load(&mut self, from: &Loader) -> Result<()> {
         for (i, critic) in self.rewards.iter_mut().enumerate() {
             critic.load(&format!("step_reward{}", i + 1), from)?;
         }
-        for (i, critic) in self.risks.iter_mut().enumerate() {
-            critic.load(&format!("step_risk{}", i + 1), from)?;
-        }
-        Ok(())
+        self.risk.load("step_risk", from)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const FREE: Weights = Weights { price: 0.0, hold: 0.0, near: 0.0 };
 
     #[test]
     fn doubt_of_one_is_the_smaller_of_two_and_none_the_mean() {
@@ -306,51 +294,19 @@ mod tests {
             violation: column(&|i| if falls(i) { 1.0 } else { 0.0 }),
             risk_discount: column(&|i| if falls(i) { 0.0 } else { 0.9 }),
             next_state: vec![0.5; n],
-            outcome: vec![-1.0; n],
-            weight: vec![1.0; n],
+            near: vec![0.0; n],
         };
         // Whoever goes on will go on.
         let next = vec![-1.0; n];
         for _ in 0..3000 {
-            critics.update(&config, &batch, &next).unwrap();
+            critics.update(&config, FREE, &batch, &next).unwrap();
         }
         let Critic { model, tape, .. } = &mut critics.rewards[0];
         let a = model.net.forward(&batch.state_action[..4], 2, tape);
         // Falling at once is worth its one reward, 1 demonstrator's; going on 1/(1 − 0.9).
         assert!((a[0] - 1.0).abs() < 0.2 && (a[1] - 10.0).abs() < 0.5, "{a:?}");
-        let weights = Weights { price: 1.0, hold: 0.0 };
+        let weights = Weights { price: 1.0, ..FREE };
         critics.slope(&config, weights, &[0.5, 0.5], &[1.0, -1.0], &mut Vec::new());
         assert!(critics.chances[0] > 0.95 && critics.chances[1] < 0.02, "{:?}", critics.chances);
-    }
-
-    /// The critics foresee little after a step from which one in ten fell a step later: what is handed on alone stays near that, what was seen raises it.
-    #[test]
-    fn what_was_seen_corrects_what_is_foreseen() {
-        let told = |seen: f64| {
-            let config = AdaptConfig { width: 16, rate: 3e-3, seen, ..Default::default() };
-            let mut critics = Critics::new(&config, 0.9, 1, 1, &mut Rng::stream(0, "critics"));
-            let n = 50;
-            let batch = StepBatch {
-                rows: n,
-                state_action: vec![0.0; 2 * n],
-                state: vec![0.0; n],
-                reward: vec![0.0; n],
-                discount: vec![0.0; n],
-                violation: vec![0.0; n],
-                risk_discount: vec![0.9; n],
-                next_state: vec![1.0; n],
-                outcome: (0..n).map(|i| if i % 10 == 0 { 0.9 } else { 0.0 }).collect(),
-                weight: vec![1.0; n],
-            };
-            for _ in 0..2000 {
-                // Where it leads stays what it was at first: slow copies do not follow.
-                critics.update(&AdaptConfig { tau: 1e-9, ..config.clone() }, &batch, &vec![0.0; n]).unwrap();
-            }
-            critics.slope(&config, Weights { price: 1.0, hold: 0.0 }, &[0.0], &[0.0], &mut Vec::new());
-            critics.chances[0]
-        };
-        let [foreseen, half, seen] = [0.0, 0.5, 1.0].map(told);
-        assert!(foreseen < 0.05 && (seen - 0.09).abs() < 0.01, "{foreseen} {seen}");
-        assert!((half - (foreseen + seen) / 2.0).abs() < 0.01, "{half} between {foreseen} and {seen}");
     }
 }

@@ -101,13 +101,12 @@ impl Teacher {
         self.actions.extend(out.iter().zip(&self.noise).map(noisy));
     }
 
-    /// Adds the gradient of L on these states, each counting that much, and the skills chosen; gives L and the mean squared distance from the reference.
+    /// Adds the gradient of L on these states and the skills chosen; gives L and the mean squared distance from the reference.
     pub(super) fn gradient(
         &mut self,
         config: &AdaptConfig,
         critics: &mut Critics,
         state: &[f32],
-        counts: &[f32],
         weights: Weights,
     ) -> [f64; 2] {
         let n = state.len() / self.obs;
@@ -119,13 +118,13 @@ impl Teacher {
         self.actions.extend(out.iter().map(|a| a.clamp(-1.0, 1.0)));
         let loss = critics.slope(config, weights, state, &self.actions, &mut self.d_action);
         let (scale, mut moved) = (1.0 / n as f32, 0.0);
-        for (i, (d, (a, r))) in self.d_action.iter_mut().zip(out.iter().zip(reference)).enumerate() {
+        for (d, (a, r)) in self.d_action.iter_mut().zip(out.iter().zip(reference)) {
             // Descent goes against d: no further out where the robot's range has ended.
             if (*a >= 1.0 && *d < 0.0) || (*a <= -1.0 && *d > 0.0) {
                 *d = 0.0;
             }
             moved += f64::from(a - r).powi(2);
-            *d = counts[i / self.action] * scale * (*d + 2.0 * weights.hold * (a - r));
+            *d = scale * (*d + 2.0 * weights.hold * (a - r));
         }
         self.net.backward(&self.input, n, tape, &self.d_action, Some(&mut self.grad), None);
         [loss + f64::from(weights.hold) * moved / n as f64, moved / (n * self.action) as f64]
@@ -180,12 +179,12 @@ mod tests {
     #[test]
     fn the_decoders_gradient_agrees_with_finite_differences() {
         let (config, _, mut critics, mut teacher, state) = fixture();
-        let weights = Weights { price: 3.0, hold: 0.7 };
-        teacher.gradient(&config, &mut critics, &state, &[1.0; 8], weights);
+        let weights = Weights { price: 3.0, hold: 0.7, near: 0.0 };
+        teacher.gradient(&config, &mut critics, &state, weights);
         let found = std::mem::take(&mut teacher.grad);
         let mut loss = |teacher: &mut Teacher| {
             teacher.grad = vec![0.0; found.len()];
-            teacher.gradient(&config, &mut critics, &state, &[1.0; 8], weights)[0]
+            teacher.gradient(&config, &mut critics, &state, weights)[0]
         };
         let mut largest = 0.0f64;
         for i in 0..found.len() {
@@ -210,7 +209,7 @@ mod tests {
         let mut moved = Vec::new();
         for _ in 0..300 {
             moved
-                .push(teacher.gradient(&config, &mut critics, &state, &[1.0; 8], Weights { price: 0.0, hold: 1e3 })[1]);
+                .push(teacher.gradient(&config, &mut critics, &state, Weights { price: 0.0, hold: 1e3, near: 0.0 })[1]);
             teacher.step(&config, &mut decoder, [0.0, 0.0]);
         }
         assert!(moved[299] < 0.05 * moved[0], "{} to {}", moved[0], moved[299]);
@@ -238,7 +237,7 @@ mod tests {
         // All actions far above 1.
         let n = teacher.net.params.len();
         teacher.net.params[n - 2..].fill(5.0);
-        teacher.gradient(&config, &mut critics, &state, &[1.0; 8], Weights { price: 0.0, hold: 0.0 });
+        teacher.gradient(&config, &mut critics, &state, Weights { price: 0.0, hold: 0.0, near: 0.0 });
         let outwards = teacher.grad[n - 2..].iter().any(|g| *g < 0.0);
         assert!(!outwards, "{:?}", &teacher.grad[n - 2..]);
     }

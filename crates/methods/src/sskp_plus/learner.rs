@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sskp_blocks::checkpoint::{Loader, Saver};
 use sskp_blocks::demos::Demonstrations;
-use sskp_blocks::env::Spec;
+use sskp_blocks::env::{End, Spec};
 use sskp_blocks::offline::{OfflineReport, StageSeen, updates};
 use sskp_blocks::record::Metrics;
 use sskp_blocks::rng::{Rng, RngState};
@@ -14,13 +14,11 @@ use super::caution::Caution;
 use super::config::{AdaptConfig, SskpPlusConfig};
 use super::critics::{Critics, Losses};
 use super::decoder::{SkillPolicy, Teacher};
+use super::nearness::Nearness;
 use super::steps::{Ahead, Episode, StepBatch, Steps};
 use crate::sskp::Sskp;
 use crate::sskp::skill::SkillModel;
 use crate::{Actor, Method, Setup};
-
-/// Of the steps before a fall, this many risk horizons are a stratum of their own.
-const RISKY: f64 = 1.5;
 
 /// The learner.
 pub struct SskpPlus {
@@ -29,10 +27,9 @@ pub struct SskpPlus {
     dt: f64,
     pub(super) base: Sskp,
     critics: Critics,
+    nearness: Nearness,
     teacher: Teacher,
     pub(super) caution: Caution,
-    /// Played steps: those before falls, and the others.
-    falls: Steps,
     played: Steps,
     demos: Steps,
     /// Steps of the episode that is being played; none between episodes.
@@ -51,6 +48,7 @@ pub struct SskpPlus {
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Seen {
     losses: [f64; 4],
+    near: f64,
     updates: f64,
     moved: f64,
     decoder_updates: f64,
@@ -81,9 +79,9 @@ impl SskpPlus {
         let mut rng = Rng::stream(seed, "step critics");
         Ok(Self {
             critics: Critics::new(&config, config.gamma(spec.dt), obs, action, &mut rng),
+            nearness: Nearness::new(&config, obs),
             teacher: Teacher::new(&config, decoder, dim),
             caution: Caution::new(),
-            falls: Steps::new(obs, action, config.replay),
             played: Steps::new(obs, action, config.replay),
             demos: Steps::new(obs, action, config.replay),
             episode: Episode::default(),
@@ -124,7 +122,11 @@ impl SskpPlus {
             }
             self.episode.actions.extend_from_slice(demos.actions(e, 0, trajectory.steps()));
             self.episode.rewards.extend_from_slice(&trajectory.rewards);
-            self.demos.push(self.ahead(), &self.episode, trajectory.end_at(trajectory.steps() - 1));
+            let end = trajectory.end_at(trajectory.steps() - 1);
+            self.demos.push(self.ahead(), &self.episode, end);
+            if end == Some(End::Violation) {
+                self.nearness.violated(&self.state);
+            }
             self.episode.clear();
         }
     }
@@ -161,21 +163,17 @@ impl SskpPlus {
         self.episode.rewards.extend_from_slice(&segment.rewards);
         self.caution.played(&self.config, segment.steps, segment.violated());
         if over {
-            let steps = self.episode.rewards.len();
-            let before_fall = match segment.violated() {
-                true => (RISKY * self.config.risk_horizon / self.dt) as usize,
-                false => 0,
-            };
-            let from = steps.saturating_sub(before_fall);
-            self.played.push_some(0..from, self.ahead(), &self.episode, segment.end);
-            self.falls.push_some(from..steps, self.ahead(), &self.episode, segment.end);
+            if segment.violated() {
+                self.nearness.violated(&self.state);
+            }
+            self.played.push(self.ahead(), &self.episode, segment.end);
             self.episode.clear();
         }
     }
 
     /// Updates that are due.
     pub(super) fn catch_up(&mut self) -> Result<()> {
-        if !self.config.on || (self.played.is_empty() && self.falls.is_empty()) {
+        if !self.config.on || self.played.is_empty() {
             return Ok(());
         }
         let due = self.config.offline_updates + (self.caution.steps as f64 * self.config.updates_per_step) as u64;
@@ -188,31 +186,31 @@ impl SskpPlus {
     /// One update of the critics, and of the decoder where it is its turn.
     pub fn update(&mut self) -> Result<()> {
         let config = &self.config;
-        let rows = |share: f64| (share * config.batch as f64).round() as usize;
-        let from_demos = match self.played.is_empty() && self.falls.is_empty() {
+        let from_demos = match self.played.is_empty() {
             true => config.batch,
-            false => rows(config.share(self.caution.steps)),
+            false => (config.share(self.caution.steps) * config.batch as f64).round() as usize,
         };
-        let from = [from_demos, rows(config.falls_share)];
-        let of = [&self.demos, &self.falls, &self.played];
-        Steps::sample(of, from, config.batch, &mut self.learn_rng, &mut self.batch);
+        Steps::sample([&self.demos, &self.played], from_demos, config.batch, &mut self.learn_rng, &mut self.batch);
+        self.nearness.update(config, &self.batch.state);
+        self.nearness.of(&self.batch.next_state, &mut self.batch.near);
         let weights = self.caution.weights(config);
         let spread = self.caution.spread(config) as f32;
         let policy = SkillPolicy { net: self.base.policy.actor(), bound: &self.base.planner.bound, spread };
         let played = self.base.skills.decoder.net_mut().expect("a closed loop, or it would have been refused");
         self.teacher.next_actions(config, played, &policy, &self.batch.next_state, &mut self.learn_rng);
-        let Losses { reward, value, risk, chance } = self.critics.update(config, &self.batch, &self.teacher.actions)?;
+        let Losses { reward, value, risk, chance } =
+            self.critics.update(config, weights, &self.batch, &self.teacher.actions)?;
         self.updates += 1;
         self.seen.updates += 1.0;
+        self.seen.near += self.batch.near.iter().map(|n| f64::from(*n)).sum::<f64>() / self.batch.rows as f64;
         for (sum, loss) in self.seen.losses.iter_mut().zip([reward, value, risk, chance]) {
             *sum += loss;
         }
         if self.caution.steps >= config.warm_up_steps && self.updates.is_multiple_of(config.decoder_every) {
             self.teacher.choose(&policy, &self.batch.state, &mut self.learn_rng);
-            let [_, moved] =
-                self.teacher.gradient(config, &mut self.critics, &self.batch.state, &self.batch.weight, weights);
+            let [_, moved] = self.teacher.gradient(config, &mut self.critics, &self.batch.state, weights);
             self.teacher.step(config, played, self.caution.pace(config));
-            self.caution.foreseen(&self.critics.chances[from_demos..], &self.batch.weight[from_demos..]);
+            self.caution.foreseen(&self.critics.chances[from_demos..]);
             self.seen.moved += moved;
             self.seen.decoder_updates += 1.0;
         }
@@ -221,9 +219,10 @@ impl SskpPlus {
 
     /// What happened since the last row.
     pub(super) fn metrics(&mut self, metrics: &mut Metrics) {
-        let Seen { losses, updates, moved, decoder_updates } = std::mem::take(&mut self.seen);
+        let Seen { losses, near, updates, moved, decoder_updates } = std::mem::take(&mut self.seen);
         let names = ["Loss/Loss_step_reward", "Value/step_reward", "Loss/Loss_step_risk", "Value/step_risk"];
         names.into_iter().zip(losses).for_each(|(name, sum)| metrics.push(name, sum / updates.max(1.0)));
+        metrics.push("Value/step_nearness", near / updates.max(1.0));
         metrics.push("Decoder/from_reference", (moved / decoder_updates.max(1.0)).sqrt());
         metrics.push("Decoder/caution", self.caution.amount(&self.config));
         metrics.push("Decoder/worse", self.caution.worse(&self.config));
@@ -273,9 +272,9 @@ impl Method for SskpPlus {
     fn save<'a>(&'a self, to: &mut Saver<'a>) {
         self.base.save(to);
         self.critics.save(to);
+        self.nearness.save(to);
         self.teacher.save(to);
         self.played.save("steps", to);
-        self.falls.save("falls", to);
         self.demos.save("demonstrations", to);
         let state = SskpPlusState {
             learn_rng: self.learn_rng.save(),
@@ -291,9 +290,9 @@ impl Method for SskpPlus {
     fn load(&mut self, from: &Loader) -> Result<()> {
         self.base.load(from)?;
         self.critics.load(from)?;
+        self.nearness.load(from)?;
         self.teacher.load(from)?;
         self.played.load("steps", from)?;
-        self.falls.load("falls", from)?;
         self.demos.load("demonstrations", from)?;
         let state: SskpPlusState = from.json("sskp-plus")?;
         self.learn_rng = Rng::load(&state.learn_rng)?;

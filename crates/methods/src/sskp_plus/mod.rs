@@ -6,6 +6,7 @@ pub mod config;
 mod critics;
 mod decoder;
 mod learner;
+mod nearness;
 mod online;
 mod steps;
 
