@@ -78,11 +78,11 @@ def kl(head, other):
 
 
 class Twin(nn.Module):
-    """Two critics on (s, a), with slow copies."""
+    """Critics on (s, a), two if nothing else is said, with slow copies."""
 
-    def __init__(self, sizes, tau):
+    def __init__(self, sizes, tau, count=2):
         super().__init__()
-        self.nets = nn.ModuleList(mlp(*sizes) for _ in range(2))
+        self.nets = nn.ModuleList(mlp(*sizes) for _ in range(count))
         self.slow = copy.deepcopy(self.nets).requires_grad_(False)
         self.tau = tau
 
@@ -394,24 +394,43 @@ def sskp_skills(adam, obs, action, batch):
 
 def sskp_plus_steps(adam, obs, action, batch):
     """Two updates of the critics of single steps, and one of the decoder."""
-    dim, gamma, risk_gamma, price, hold, follow, tau = 10, 0.99, 0.98, 10.0, 0.1, 4e-5, 5e-3
+    dim, gamma, risk_gamma, price, hold, follow, tau = 10, 0.996, 0.992, 5.0, 0.1, 2e-4, 5e-3
+    near_cost, near_decay = 8.0, 0.03
     data = transitions(obs, action)
+    violating = 2 + torch.randn(59, obs)
     policy, decoder = skill_prior(obs, dim), mlp(obs + dim, 128, 128, action)
     reference, slow = (copy.deepcopy(decoder).requires_grad_(False) for _ in range(2))
-    critics, risk = Twin((obs + action, 256, 256, 1), tau), mlp(obs + action, 256, 256, 1)
+    critics, risk = Twin((obs + action, 256, 256, 1), tau, 4), mlp(obs + action, 256, 256, 1)
     slow_risk = copy.deepcopy(risk).requires_grad_(False)
-    optimisers = [adam(parameters([net]), 5e-4) for net in (critics.nets, risk)] + [adam(decoder.parameters(), 1e-4)]
+    near = nn.Linear(2 * obs, 1)
+    optimisers = [adam(parameters([net]), 1e-3) for net in (critics.nets, risk, near)]
+    optimisers.append(adam(decoder.parameters(), 1e-4))
 
     def both(a, b):
         return torch.cat([a, b], dim=-1)
 
+    def doubtful(values, doubt):
+        values = torch.stack(values)
+        return values.mean(0) - doubt * values.std(0, unbiased=False)
+
+    def nearness(state):
+        state = state.clamp(-10, 10)
+        return near(both(state, 0.5 * state.square())).squeeze(-1)
+
+    def learn_nearness(state):
+        others = F.softplus(nearness(state)).mean()
+        found = F.softplus(-nearness(violating[torch.randint(len(violating), (32,))])).mean()
+        step(optimisers[2], 0.5 * (others + found) + 0.5 * near_decay * near.weight.square().sum())
+
     def learn_critics():
         state, played, reward, violation, after = draw(data, batch)
         goes_on = 1 - violation
+        learn_nearness(state)
         with torch.no_grad():
             noise = (0.1 * torch.randn(batch, action)).clamp(-0.25, 0.25)
             chosen = (slow(both(after, sample(policy(after)))).clamp(-1, 1) + noise).clamp(-1, 1)
-            value = reward + gamma**3 * goes_on * torch.minimum(*critics.target(after, chosen))
+            value = gamma**3 * goes_on * doubtful(critics.target(after, chosen), 1.0)
+            value = reward - 3 * near_cost * nearness(after).sigmoid() + value
             chance = violation + risk_gamma**3 * goes_on * slow_risk(both(after, chosen)).squeeze(-1).sigmoid()
         step(optimisers[0], sum(F.mse_loss(q, value) for q in critics(state, played)))
         logits = risk(both(state, played)).squeeze(-1)
@@ -432,9 +451,9 @@ def sskp_plus_steps(adam, obs, action, batch):
             anchor = reference(skilled)
         out = decoder(skilled)
         acted = out.clamp(-1, 1)
-        danger = risk(both(state, acted)).squeeze(-1).sigmoid()
-        gain = (1 - gamma) * torch.minimum(*critics(state, acted))
-        step(optimisers[2], (price * danger - gain + hold * (out - anchor).square().sum(-1)).mean())
+        danger = (risk(both(state, acted)).squeeze(-1).sigmoid() - 0.01).clamp(min=0)
+        gain = (1 - gamma) * doubtful(critics(state, acted), 1.6)
+        step(optimisers[3], (price * danger - gain + hold * (out - anchor).square().sum(-1)).mean())
         critics.freeze(False)
         risk.requires_grad_(True)
         with torch.no_grad():
@@ -442,7 +461,7 @@ def sskp_plus_steps(adam, obs, action, batch):
                 for a, b in zip(target.parameters(), decoder.parameters()):
                     a.lerp_(b, rate)
 
-    return update, [critics.nets, risk, decoder]
+    return update, [critics.nets, risk, near, decoder]
 
 
 ROWS = [sac, recovery_rl, cpq, smbpo_model, smbpo_policy, sskp_policy, sskp_risk, sskp_skills, sskp_plus_steps]

@@ -178,12 +178,15 @@ fn demonstrations(spec: &Spec) -> Result<Demonstrations> {
     let (obs, action, mut rng) = (spec.obs_dim, spec.action_dim, rng());
     let mut demos = Demonstrations::new(&spec.name, obs, action);
     const EPISODE: usize = 100;
-    for _ in 0..KEPT / EPISODE {
+    for episode in 0..KEPT / EPISODE {
         let (mut observations, mut actions) = (vec![0.0; (EPISODE + 1) * obs], vec![0.0; EPISODE * action]);
         rng.fill_normal(&mut observations);
         rng.fill_action(&mut actions);
-        let [rewards, costs] = [(); 2].map(|()| vec![0.0; EPISODE]);
-        demos.push(Trajectory { observations, actions, rewards, costs, end: Ending::Truncated })?;
+        let [rewards, mut costs] = [(); 2].map(|()| vec![0.0; EPISODE]);
+        // Some violate: SSkP+ learns from the states in which they do.
+        let end = if episode.is_multiple_of(2) { Ending::Violation } else { Ending::Truncated };
+        costs[EPISODE - 1] = f32::from(end == Ending::Violation);
+        demos.push(Trajectory { observations, actions, rewards, costs, end })?;
     }
     Ok(demos)
 }

@@ -98,9 +98,9 @@ impl SskpPlus {
         })
     }
 
-    /// Numbers that learn: critics and decoder.
+    /// Numbers that learn: critics, nearness and decoder.
     pub fn parameters(&self) -> usize {
-        self.critics.parameters() + self.teacher.reference.params.len()
+        self.critics.parameters() + self.nearness.parameters() + self.teacher.reference.params.len()
     }
 
     /// How steps are summed up.

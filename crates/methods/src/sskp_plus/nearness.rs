@@ -47,6 +47,10 @@ impl Nearness {
         }
     }
 
+    pub(super) fn parameters(&self) -> usize {
+        self.weights.len()
+    }
+
     /// An episode ended in this state, in a violation.
     pub(super) fn violated(&mut self, state: &[f32]) {
         self.violating.place().copy_from_slice(state);
