@@ -29,6 +29,8 @@ pub struct RunStats {
     /// Mean return of the episodes that ended in the last tenth of the steps. One that the budget cut counts only if there is no
     /// other; null without any.
     pub final_return: Option<f64>,
+    /// Reward per step in the episodes that ended there, the cut one too; null without any.
+    pub final_ptr: Option<f64>,
 }
 
 impl RunStats {
@@ -46,6 +48,10 @@ impl RunStats {
             ptr,
             ptr_per_violation_x1000: (violations > 0).then(|| 1000.0 * ptr / violations as f64),
             final_return: mean(&kept.iter().map(|row| row.total_reward).collect::<Vec<_>>()),
+            final_ptr: (!late.is_empty()).then(|| {
+                let steps = late.iter().map(|row| row.length).sum::<u64>();
+                late.iter().map(|row| row.total_reward).sum::<f64>() / steps.max(1) as f64
+            }),
         }
     }
 }
@@ -242,10 +248,13 @@ pub(crate) mod tests {
         assert_eq!(stats.ptr, 0.2);
         assert!((stats.ptr_per_violation_x1000.unwrap() - 200.0 / 3.0).abs() < 1e-12);
         assert_eq!(stats.final_return, Some(4.0), "without the one that the budget cut");
+        // The last three episodes: 3 + 5 − 8 in 10 steps.
+        assert_eq!(stats.final_ptr, Some(0.0));
+        assert_eq!(RunStats::of(&run[..3], 50).final_ptr, Some(15.0 / 54.0), "those that ended after step 84");
         assert_eq!(RunStats::of(&run, 3).final_return, Some(0.0), "an episode of full length was not cut");
         let calm = RunStats::of(&rows(&[(30, 6.0, false)]), 50);
         assert_eq!((calm.ptr_per_violation_x1000, calm.final_return), (None, Some(6.0)));
-        assert_eq!(RunStats::of(&[], 50).final_return, None);
+        assert_eq!((RunStats::of(&[], 50).final_return, RunStats::of(&[], 50).final_ptr), (None, None));
     }
 
     #[test]

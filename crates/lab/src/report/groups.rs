@@ -38,6 +38,8 @@ pub struct Group {
     pub paper: Option<f64>,
     /// Return in the last tenth of the steps.
     pub final_return: Option<SeedStats>,
+    /// Reward per step in the last tenth of the steps.
+    pub final_ptr: Option<SeedStats>,
     /// Return at a number of violations that every run of the robot reached.
     pub return_at: Option<ReturnAt>,
     /// Predicted risks against what came of them, all runs together; of methods that predict one.
@@ -201,6 +203,7 @@ impl Cell<'_> {
             without_violation: stats.iter().filter(|s| s.violations == 0).count(),
             paper: paper::ratio(&self.variant.method, self.robot).filter(|_| as_long),
             final_return: numbers(&|s| s.final_return),
+            final_ptr: numbers(&|s| s.final_ptr),
             return_at: SeedStats::of(&there).map(|value| ReturnAt { violations: count, value }),
             calibration: calibration::over_seeds(self),
             runs: self.runs.iter().zip(stats).map(|(rows, stats)| ReportedRun::new(rows, stats)).collect(),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Group, Report, Variant, calibration};
-use crate::stats::SeedStats;
+use crate::stats::{RunStats, SeedStats, grouped_interval};
 use crate::wording::{capital, measured, measured_like, plural};
 
 pub fn markdown(report: &Report) -> String {
@@ -21,6 +21,16 @@ pub fn markdown(report: &Report) -> String {
             format!("{}, {}{ratio}", spread(&g.ptr), spread(&g.violations))
         };
         report.group(variant, robot).map_or("–".into(), parts)
+    });
+    out.push('\n');
+    table(&mut out, report, "reward per step in the last tenth; #V; means [95 %]", |variant, robot| {
+        let cell = |g: &Group| {
+            let of = |value: &dyn Fn(&RunStats) -> Option<f64>| {
+                interval(&g.runs.iter().filter_map(|run| value(&run.stats)).collect::<Vec<_>>())
+            };
+            format!("{}; {}", of(&|stats| stats.final_ptr), of(&|stats| Some(stats.violations as f64)))
+        };
+        report.group(variant, robot).map_or("–".into(), cell)
     });
     if report.groups.iter().any(|group| group.calibration.is_some()) {
         out.push('\n');
@@ -63,5 +73,15 @@ fn spread(value: &SeedStats) -> String {
         Some(std) => format!("{} ± {}", number(value.mean), number(std)),
         None if value.mean.fract() == 0.0 => format!("{}", value.mean),
         None => number(value.mean),
+    }
+}
+
+/// Mean over runs and the bootstrap interval of it; of a single run the number itself.
+fn interval(values: &[f64]) -> String {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let number = |x: f64| measured_like(x, mean);
+    match grouped_interval(&values.iter().map(|v| vec![*v]).collect::<Vec<_>>()) {
+        Some([low, high]) => format!("{} [{}, {}]", number(mean), number(low), number(high)),
+        None => number(mean),
     }
 }
