@@ -49,6 +49,10 @@ fn table(out: &mut String, report: &Report, name: &str, cell: impl Fn(&Variant, 
     let _ = writeln!(out, "|---|{}", "---|".repeat(robots.len()));
     for variant in report.variants() {
         let cells: Vec<String> = robots.iter().map(|robot| cell(variant, robot)).collect();
+        // Of methods that predict no risk a row of dashes says nothing.
+        if cells.iter().all(|cell| cell == "–") {
+            continue;
+        }
         let _ = writeln!(out, "| {} | {} |", variant.title, cells.join(" | "));
     }
 }
