@@ -121,11 +121,11 @@ pub const COLOURS: [(&str, &str, &str); METHODS + 10] = [
     ("#7a4bb5", "#bd9af2", ""),
     ("#3c9dcd", "#8fd0ff", "6 2 1 2"),
     ("#8c3b1f", "#d98b6a", "8 2"),
-    ("#1d2126", "#e8eaed", "1 2"),
+    ("#8a7500", "#d9c95a", "1 2"),
     ("#6b8e23", "#b5d46a", "4 2 1 2"),
     ("#c2185b", "#ff7fab", "10 4"),
     ("#00707a", "#4fd3dc", "2 2 6 2"),
-    ("#8a7500", "#d9c95a", "12 3"),
+    ("#1d2126", "#e8eaed", "12 3"),
     // From here on those of phases, which are no methods: paler, and none of the above.
     ("#4a6a8a", "#7f9fc0", ""),
     ("#b57b4f", "#c99a76", ""),
