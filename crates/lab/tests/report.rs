@@ -90,14 +90,20 @@ fn the_page_stands_alone_and_the_numbers_and_figures_lie_beside_it() {
     }
     let tables = std::fs::read_to_string(folder.path().join("report.md")).unwrap();
     let lines: Vec<&str> = tables.lines().collect();
-    assert_eq!((lines[0], lines.len()), ("| PtR/#V × 1000 | Ant | Cheetah | Hopper | Humanoid |", 28), "{tables}");
+    assert_eq!((lines[0], lines.len()), ("| PtR/#V × 1000 | Ant | Cheetah | Hopper | Humanoid |", 33), "{tables}");
     let ant = group(&report, "SSkP", "ant").unwrap().ptr_per_violation_x1000.as_ref().unwrap();
     let (digits, std) = (if ant.mean >= 10.0 { 1 } else { 2 }, ant.std.unwrap());
     let cell = format!("| SSkP | {:.digits$} ± {std:.digits$} (paper 23.54) |", ant.mean);
     assert!(lines[2].starts_with(&cell), "{} and not {cell}", lines[2]);
     assert!(lines[6].ends_with(" | – |") && lines[6].starts_with("| SSkP-NP | "), "{}", lines[6]);
+    // What was earned at last, and #V, of every method; of predicted risks only the rows of methods that predict any.
+    let sskp = group(&report, "SSkP", "ant").unwrap();
+    let [last, spent] = [sskp.final_ptr.as_ref().unwrap().mean, sskp.violations.mean];
+    assert!(lines[20].starts_with(&format!("| SSkP | {last:.2} [")), "{} and not {last}", lines[20]);
+    assert!(lines[20].contains(&format!("]; {spent:.0} [")), "{} and not {spent}", lines[20]);
+    assert!(lines[29].starts_with("| SSkP |") && lines[30].starts_with("| SSkP-NP |"), "{tables}");
     assert_eq!(
-        lines[27],
+        lines[32],
         "Budget: 1\u{202f}000\u{202f}000 steps per run; updates of the policy per step: SSkP 0.1, Recovery RL 1, CPQ 1, SMBPO 10, SSkP-NP \
          0.1, SSkP-w/o-RP (SPiRL) 0.1."
     );
@@ -138,7 +144,7 @@ fn predicted_risks_of_all_seeds_stand_beside_what_came_of_them() {
     assert_eq!(chart.series.len(), 3);
     assert_eq!(chart.series[1].points.len(), table.bins.iter().filter(|bin| bin.count > 99).count());
     let markdown = report.markdown();
-    let row = markdown.lines().filter(|line| line.starts_with("| SSkP |")).nth(2).unwrap();
+    let row = markdown.lines().filter(|line| line.starts_with("| SSkP |")).nth(3).unwrap();
     assert!(row.contains(&format!("| {:.5} → {:.5} [", all.predicted(), all.actual())), "{row}");
     // Rows of before such tables, and runs that were stopped at once, have none.
     let mut old = made_up::run("ant", "sskp", 0);
