@@ -21,6 +21,14 @@ pub fn line(row: &EpisodeRow) -> String {
 /// The whole lines of a file, plain or `.gz`, and the episodes they are. A run that is under way, or was killed, may have written
 /// a part of a line, which is left out.
 pub fn read(path: &Path) -> Result<(String, Vec<EpisodeRow>)> {
+    let mut text = text(path)?;
+    text.truncate(text.rfind('\n').map_or(0, |end| end + 1));
+    let rows = parse(&text).map_err(|why| Error::other(format!("{}: {why}", path.display())))?;
+    Ok((text, rows))
+}
+
+/// What a file says, plain or `.gz`.
+pub(crate) fn text(path: &Path) -> Result<String> {
     let io = |e| Error::io(path, e);
     let mut file = File::open(path).map_err(io)?;
     let mut text = String::new();
@@ -29,9 +37,7 @@ pub fn read(path: &Path) -> Result<(String, Vec<EpisodeRow>)> {
     } else {
         file.read_to_string(&mut text).map_err(io)?;
     }
-    text.truncate(text.rfind('\n').map_or(0, |end| end + 1));
-    let rows = parse(&text).map_err(|why| Error::other(format!("{}: {why}", path.display())))?;
-    Ok((text, rows))
+    Ok(text)
 }
 
 /// Rows must follow from one another.

@@ -3,8 +3,8 @@
 //! run's other files, those that only grow with its length packed, too.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::fs;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -87,18 +87,14 @@ impl RunRows {
         sskp_blocks::checkpoint::sha256(&self.text)
     }
 
-    /// What a file of the run's says, out of its directory or from beside its rows.
-    fn beside(&self, name: &str) -> Option<Vec<u8>> {
-        let Some(stem) = stem(&self.source).filter(|_| self.source.is_file()) else {
-            return fs::read(self.source.join(name)).ok();
-        };
-        let packed = || {
-            let mut bytes = Vec::new();
-            let file = File::open(stem.with_extension(format!("{name}.gz"))).ok()?;
-            flate2::read::MultiGzDecoder::new(file).read_to_end(&mut bytes).ok()?;
-            Some(bytes)
-        };
-        fs::read(stem.with_extension(name)).ok().or_else(packed)
+    /// What a file of the run's says, out of its directory or from beside its rows, where it may be packed.
+    fn beside(&self, name: &str) -> Option<String> {
+        match stem(&self.source).filter(|_| self.source.is_file()) {
+            None => episodes::text(&self.source.join(name)).ok(),
+            Some(stem) => {
+                [name, &format!("{name}.gz")].iter().find_map(|n| episodes::text(&stem.with_extension(n)).ok())
+            }
+        }
     }
 
     /// Writes it as committed rows under `folder`; gives the file of the rows. Where there are several variants of a method, each
@@ -115,10 +111,10 @@ impl RunRows {
         let file = stem.with_extension("csv.gz");
         write_packed(&file, self.text.as_bytes())?;
         if let Some(progress) = self.beside(PROGRESS) {
-            write_packed(&stem.with_extension(format!("{PROGRESS}.gz")), &progress)?;
+            write_packed(&stem.with_extension(format!("{PROGRESS}.gz")), progress.as_bytes())?;
         }
         if let Some(offline) = self.beside(OFFLINE) {
-            write_whole(&stem.with_extension(OFFLINE), &offline)?;
+            write_whole(&stem.with_extension(OFFLINE), offline.as_bytes())?;
         }
         write_whole(&stem.with_extension("toml"), self.config.to_toml().as_bytes())?;
         for (name, value) in [("summary.json", &self.summary), ("manifest.json", &self.manifest)] {

@@ -192,7 +192,7 @@ mod tests {
         let Weights { price, hold, near } = caution.weights(&config);
         assert!(
             close(price, 100.0) && close(hold, 0.6) && near == 0.0,
-            "m = 3, but no more than 2: {price} {hold} {near}"
+            "m = 3, but no more than 2, and no violation yet: {price} {hold} {near}"
         );
         assert_eq!(caution.pace(&config), [0.0, 0.0]);
         caution.played(&config, 50_000, false);

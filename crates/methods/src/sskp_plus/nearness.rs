@@ -107,10 +107,11 @@ impl Nearness {
 fn logit(weights: &[f32], s: &[f32]) -> f32 {
     let (w, rest) = weights.split_at(s.len());
     let (v, b) = rest.split_at(s.len());
-    let each = s.iter().zip(w.iter().zip(v));
-    b[0] + each
-        .map(|(x, (w, v))| x.clamp(-FARTHEST, FARTHEST) * (w + v * 0.5 * x.clamp(-FARTHEST, FARTHEST)))
-        .sum::<f32>()
+    let each = |(x, (w, v)): (&f32, (&f32, &f32))| {
+        let x = x.clamp(-FARTHEST, FARTHEST);
+        x * (w + v * 0.5 * x)
+    };
+    b[0] + s.iter().zip(w.iter().zip(v)).map(each).sum::<f32>()
 }
 
 /// Adds `slope` times the gradient of the logit.
