@@ -83,6 +83,13 @@ fn rows_are_reported_committed_and_verified() {
     assert!(code == 1 && error.contains("episode 1 is") && error.contains("binary 0123456789ab, another"), "{error}");
     assert_eq!(error.lines().count(), 1);
 
+    // Settings of another version.
+    let older = fs::read_to_string(&settings).unwrap().replace("placebo = false\n", "");
+    fs::write(&settings, older).unwrap();
+    let (code, _, error) = sskp(here, &["verify", rows, "--quiet"]);
+    let needed = ["cannot be played again here", "missing field `placebo`", "another version than this one"];
+    assert!(code == 1 && needed.iter().all(|word| error.contains(word)) && error.lines().count() == 1, "{error}");
+
     // A run that is not finished is no result yet.
     fs::write(&file, text.lines().take(4).fold(String::new(), |all, line| all + line + "\n")).unwrap();
     let (code, out, error) = sskp(here, &["report", "runs", "--out", "r.html", "--rows", "early"]);

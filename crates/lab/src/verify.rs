@@ -161,7 +161,7 @@ pub fn verify(rows: &RunRows, episodes: Option<u64>, session: Session) -> Result
         return Err(Error::other(format!("{} has no episode to compare", rows.source.display())));
     }
     let (stop, quiet) = (session.stop.clone(), session.quiet);
-    let prepared = prepare(&rows.config, session)?;
+    let prepared = prepare(&rows.config, session).map_err(|problem| not_here(rows, problem))?;
     let seen = Compared {
         expected: &rows.episodes,
         goal: Cell::new(0),
@@ -188,6 +188,15 @@ pub fn verify(rows: &RunRows, episodes: Option<u64>, session: Session) -> Result
         makers: Makers::of(rows, compared),
         difference,
     })
+}
+
+/// Settings of another version may lack what this one wants to know, or say what it does not.
+fn not_here(rows: &RunRows, problem: Error) -> Error {
+    let makers = Makers::of(rows, 0);
+    if makers.this_one() {
+        return problem;
+    }
+    Error::other(format!("{} cannot be played again here: {problem}; {}", rows.source.display(), makers.sentence()))
 }
 
 impl Prepared {
