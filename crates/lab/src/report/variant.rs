@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use toml::{Table, Value};
 
+use crate::config::{Config, Overrides, RunConfig};
 use crate::registry::Registry;
 use crate::run_rows::RunRows;
+use sskp_blocks::Result;
 
 /// A method; where several choices of its settings stand side by side on one robot, one of them. They are ordered as in tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -16,7 +18,7 @@ pub struct Variant {
     pub rank: usize,
     /// The method.
     pub method: String,
-    /// The settings that tell it from the others: "batch 7". Empty where there are no others.
+    /// The settings that tell it from the others: "batch 7". Empty where there are no others, and for the defaults.
     pub settings: String,
     /// Its name for people: "SAC", or "SAC (batch 7)".
     pub title: String,
@@ -50,7 +52,7 @@ const NAMED: usize = 3;
 /// The variant that each run is of. Methods are divided by those settings in which runs on one and the same robot differ; what
 /// differs between robots alone is the same choice.
 pub fn variants(registry: &Registry, all: &[RunRows]) -> Vec<Variant> {
-    let settings: Vec<Settings> = all.iter().map(settings).collect();
+    let settings: Vec<Settings> = all.iter().map(|rows| settings_of(&rows.config)).collect();
     let of_method =
         |method: &str| -> Vec<usize> { (0..all.len()).filter(|i| all[*i].config.run.algo == method).collect() };
     let mut divided: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
@@ -63,11 +65,26 @@ pub fn variants(registry: &Registry, all: &[RunRows]) -> Vec<Variant> {
             beside.flat_map(|(i, j)| differences(&settings[i], &settings[j])).collect()
         });
     }
-    let of = |(rows, settings): (&RunRows, &Settings)| {
-        let method = rows.config.run.algo.as_str();
-        Variant::new(registry, method, named(&divided[method], settings))
-    };
-    all.iter().zip(&settings).map(of).collect()
+    let mut defaults: BTreeMap<[&str; 2], Option<Settings>> = BTreeMap::new();
+    let mut named_all = Vec::new();
+    for (rows, settings) in all.iter().zip(&settings) {
+        let (method, robot) = (rows.config.run.algo.as_str(), rows.config.run.env.as_str());
+        let keys = &divided[method];
+        // A robot is made for this, so it is asked only where there is something to tell apart.
+        let usual = match keys.is_empty() {
+            true => None,
+            false => defaults.entry([method, robot]).or_insert_with(|| usual(registry, rows).ok()).as_ref(),
+        };
+        named_all.push(Variant::new(registry, method, named(keys, settings, usual)));
+    }
+    named_all
+}
+
+/// What a run of this method on this robot has where nobody says otherwise.
+fn usual(registry: &Registry, rows: &RunRows) -> Result<Settings> {
+    let run = &rows.config.run;
+    let plain = RunConfig::new(&run.algo, &run.env, run.seed, run.total_steps);
+    Ok(settings_of(&Config::resolve(registry, plain, &Overrides::default())?))
 }
 
 /// Names of the settings that differ, a missing one included.
@@ -76,15 +93,20 @@ fn differences(a: &Settings, b: &Settings) -> Vec<String> {
     keys.into_iter().filter(|key| a.get(*key) != b.get(*key)).cloned().collect()
 }
 
-/// "batch 7, learner.width 64", with names as short as they can be.
-fn named(keys: &BTreeSet<String>, settings: &Settings) -> String {
+/// "batch 7, learner.width 64", with names as short as they can be; what is as usual is not named.
+fn named(keys: &BTreeSet<String>, settings: &Settings, usual: Option<&Settings>) -> String {
     let short = |key: &str| {
         let last = key.rsplit('.').next().unwrap_or(key).to_string();
         let alone = keys.iter().filter(|k| k.rsplit('.').next() == Some(last.as_str())).count() == 1;
         if alone { last } else { key.to_string() }
     };
-    let value = |key: &String| settings.get(key).map_or("unset", String::as_str);
-    let all: Vec<String> = keys.iter().map(|key| format!("{} {}", short(key), value(key))).collect();
+    let word = |key: &String| match (key.strip_suffix(".on"), settings.get(key).map_or("unset", String::as_str)) {
+        (Some(table), "true") => format!("{table} on"),
+        (Some(table), "false") => format!("{table} off"),
+        (_, value) => format!("{} {value}", short(key)),
+    };
+    let departs = |key: &&String| usual.is_none_or(|usual| usual.get(*key) != settings.get(*key));
+    let all: Vec<String> = keys.iter().filter(departs).map(word).collect();
     if all.len() <= NAMED {
         return all.join(", ");
     }
@@ -95,10 +117,10 @@ fn named(keys: &BTreeSet<String>, settings: &Settings) -> String {
 
 /// The settings by which a method may be divided: all of its own, and the demonstrations and skills it began with. Seeds and lengths
 /// are no choice of the method, threads change bytes and nothing else.
-fn settings(rows: &RunRows) -> Settings {
+fn settings_of(config: &Config) -> Settings {
     let mut all = Settings::new();
-    flatten(&rows.config.method, "", &mut all);
-    let run = &rows.config.run;
+    flatten(&config.method, "", &mut all);
+    let run = &config.run;
     all.insert("contact_costs".into(), run.contact_costs.to_string());
     // Content counts, not where it lay.
     for (name, sha256) in [("demos", &run.demos_sha256), ("skills", &run.skills_sha256)] {
@@ -123,7 +145,6 @@ fn flatten(table: &Table, path: &str, into: &mut Settings) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Overrides, RunConfig};
 
     fn run(robot: &str, sets: &[&str]) -> RunRows {
         let mut overrides = Overrides::default();
@@ -157,15 +178,27 @@ mod tests {
         let batches =
             titles(&[run("toy", &["sac.batch=7"]), run("toy", &["sac.batch=8"]), run("hopper", &["sac.batch=8"])]);
         assert_eq!(batches, ["SAC (batch 7)", "SAC (batch 8)", "SAC (batch 8)"]);
+        let usual = titles(&[run("toy", &[]), run("toy", &["sac.batch=7"])]);
+        assert_eq!(usual, ["SAC", "SAC (batch 7)"], "the defaults keep the plain name");
     }
 
     #[test]
     fn what_is_named_the_same_twice_has_its_whole_name() {
         let keys = BTreeSet::from(["a.width", "b.width", "b.batch"].map(String::from));
         let settings = Settings::from([("a.width", "1"), ("b.batch", "3")].map(|(k, v)| (k.into(), v.into())));
-        assert_eq!(named(&keys, &settings), "a.width 1, batch 3, b.width unset");
+        assert_eq!(named(&keys, &settings, None), "a.width 1, batch 3, b.width unset");
+        let keys = BTreeSet::from(["adapt.on", "planner.placebo"].map(String::from));
+        let of = |on: &str, placebo: &str| {
+            Settings::from([("adapt.on", on), ("planner.placebo", placebo)].map(|(k, v)| (k.into(), v.into())))
+        };
+        let usual = of("true", "false");
+        let word = |on, placebo| named(&keys, &of(on, placebo), Some(&usual));
+        assert_eq!(
+            [word("true", "false"), word("false", "false"), word("true", "true"), word("false", "true")],
+            ["", "adapt off", "placebo true", "adapt off, placebo true"]
+        );
         let many: BTreeSet<String> = (0..5).map(|i| format!("k{i}")).collect();
-        let of = |last: &str| named(&many, &Settings::from([("k4".to_string(), last.to_string())]));
+        let of = |last: &str| named(&many, &Settings::from([("k4".to_string(), last.to_string())]), None);
         assert!(of("1").starts_with("k0 unset, k1 unset, k2 unset and 2 more, ") && of("1") != of("2"), "{}", of("1"));
     }
 }
