@@ -46,11 +46,12 @@ impl Args {
             writeln!(std::io::stdout().lock(), "written to {}", path.display())?;
         }
         if let Some(folder) = &self.rows {
-            let mut finished = 0;
-            for (rows, variant) in all.iter().zip(variants(registry, &all)).filter(|(rows, _)| rows.finished()) {
-                rows.commit(folder, &variant.settings)?;
-                finished += 1;
-            }
+            let finished = all.iter().zip(variants(registry, &all)).filter(|(rows, _)| rows.finished());
+            // All of them can be written before one is.
+            let places = finished.map(|(rows, variant)| Ok((rows, rows.place(folder, &variant.settings)?)));
+            let places = places.collect::<sskp_blocks::Result<Vec<_>>>()?;
+            places.iter().try_for_each(|(rows, file)| rows.commit(file))?;
+            let finished = places.len();
             let left_out = match all.len() - finished {
                 0 => String::new(),
                 unfinished => format!(", and {unfinished} unfinished left out"),

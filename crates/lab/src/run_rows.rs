@@ -97,19 +97,33 @@ impl RunRows {
         }
     }
 
-    /// Writes it as committed rows under `folder`; gives the file of the rows. Where there are several variants of a method, each
-    /// has a folder of its own, named after `settings`.
-    pub fn commit(&self, folder: &Path, settings: &str) -> Result<PathBuf> {
+    /// Where its committed rows lie under `folder`. Where there are several variants of a method, each has a folder of its own, named
+    /// after `settings`. A place that holds the rows of other settings is refused: a report of one variant alone does not know the others.
+    pub fn place(&self, folder: &Path, settings: &str) -> Result<PathBuf> {
         let run = &self.config.run;
         let mut folder = folder.join(&run.env).join(&run.algo);
         if !settings.is_empty() {
             let plain = |c: char| if c.is_ascii_alphanumeric() || ".-_".contains(c) { c } else { '-' };
             folder.push(settings.replace(", ", "-").chars().map(plain).collect::<String>());
         }
-        fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, e))?;
-        let stem = folder.join(format!("seed-{}", run.seed));
-        let file = stem.with_extension("csv.gz");
-        write_packed(&file, self.text.as_bytes())?;
+        let file = folder.join(format!("seed-{}.csv.gz", run.seed));
+        let there = folder.join(format!("seed-{}.toml", run.seed));
+        match there.exists().then(|| Config::read(&there)).transpose()?.and_then(|there| self.config.difference(&there))
+        {
+            None => Ok(file),
+            Some(difference) => Err(Error::other(format!(
+                "{} holds a run of other settings ({difference}): report both together, so that each has a place of its own, or remove it",
+                file.display()
+            ))),
+        }
+    }
+
+    /// Writes it as committed rows to the [`place`](Self::place) of its rows.
+    pub fn commit(&self, file: &Path) -> Result<()> {
+        let folder = file.parent().expect("a file in a folder");
+        fs::create_dir_all(folder).map_err(|e| Error::io(folder, e))?;
+        let stem = stem(file).expect("a name of rows");
+        write_packed(file, self.text.as_bytes())?;
         if let Some(progress) = self.beside(PROGRESS) {
             write_packed(&stem.with_extension(format!("{PROGRESS}.gz")), progress.as_bytes())?;
         }
@@ -128,7 +142,7 @@ impl RunRows {
                 write_whole(&stem.with_extension(name), study.as_bytes())?;
             }
         }
-        Ok(file)
+        Ok(())
     }
 }
 
@@ -242,7 +256,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let run = RunRows::read(&run(folder.path())).unwrap();
         assert_eq!((run.episodes.len(), run.steps(), run.finished()), (2, 50, true));
-        let file = run.commit(&folder.path().join("results"), "").unwrap();
+        let results = folder.path().join("results");
+        let commit = |run: &RunRows, settings: &str| {
+            let file = run.place(&results, settings)?;
+            run.commit(&file).map(|()| file)
+        };
+        let file = commit(&run, "").unwrap();
         assert!(file.ends_with("toy/sac/seed-7.csv.gz"));
         let back = RunRows::read(&file).unwrap();
         assert_eq!((&back.config, &back.episodes, &back.summary), (&run.config, &run.episodes, &run.summary));
@@ -251,9 +270,14 @@ mod tests {
             assert_eq!(back.beside(name).unwrap(), run.beside(name).unwrap(), "{name}");
         }
         let bytes = fs::read(&file).unwrap();
-        run.commit(&folder.path().join("results"), "").unwrap();
+        commit(&run, "").unwrap();
         assert_eq!(fs::read(&file).unwrap(), bytes);
-        let variant = run.commit(&folder.path().join("results"), "batch 7, lr 0.1").unwrap();
+        let mut other = run.clone();
+        other.config.method.insert("batch".into(), toml::Value::Integer(7));
+        let refused = commit(&other, "").unwrap_err().to_string();
+        assert!(refused.contains("of other settings (sac.batch is 256 there, 7 here)"), "{refused}");
+        assert_eq!(fs::read(&file).unwrap(), bytes, "what is there stays");
+        let variant = commit(&other, "batch 7, lr 0.1").unwrap();
         assert!(variant.ends_with("toy/sac/batch-7-lr-0.1/seed-7.csv.gz"), "{}", variant.display());
         let found = find_runs(&[folder.path().into()]).unwrap();
         assert_eq!(found, [variant, file, folder.path().join("run")]);
