@@ -108,14 +108,15 @@ impl RunRows {
         }
         let file = folder.join(format!("seed-{}.csv.gz", run.seed));
         let there = folder.join(format!("seed-{}.toml", run.seed));
-        match there.exists().then(|| Config::read(&there)).transpose()?.and_then(|there| self.config.difference(&there))
+        if there.exists()
+            && let Some(difference) = self.config.difference(&Config::read(&there)?)
         {
-            None => Ok(file),
-            Some(difference) => Err(Error::other(format!(
+            return Err(Error::other(format!(
                 "{} holds a run of other settings ({difference}): report both together, so that each has a place of its own, or remove it",
                 file.display()
-            ))),
+            )));
         }
+        Ok(file)
     }
 
     /// Writes it as committed rows to the [`place`](Self::place) of its rows.
